@@ -1,0 +1,217 @@
+"""How a failure reads: what differs in one line, then the program that shows it, as source to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from model.contract import (
+    Audit,
+    Blocked,
+    Claim,
+    Crash,
+    Enqueue,
+    Finish,
+    Job,
+    Odd,
+    Op,
+    Plain,
+    Raise,
+    Ran,
+    Redrive,
+    Reopen,
+    Reply,
+    Return,
+    RunOnce,
+    State,
+    Ticket,
+)
+
+
+class Violation(AssertionError):
+    """The module under test broke the contract. Nothing else makes a verdict invalid.
+
+    ``difference`` is one line; ``program`` is the source that leads there, a line an entry.
+    """
+
+    def __init__(self, difference: str, program: Sequence[str] = ()) -> None:
+        super().__init__(difference)
+        self.difference = " ".join(difference.split())
+        self.program = tuple(program)
+
+    def __str__(self) -> str:
+        return "\n".join((self.difference, *(f"    {line}" for line in self.program)))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One step of a program: the operation, the number of its connection, the reply that the module gave."""
+
+    op: Op
+    con: int
+    reply: Reply
+
+
+# --- source text ------------------------------------------------------------------------------------------------------
+
+HELPERS = {
+    "suppress(": ["from contextlib import suppress"],
+    "die_at(": [
+        "def die_at(hook, error):",
+        "    def fault(name):",
+        "        if name == hook: raise error()",
+        "    return fault",
+    ],
+    "dies(": [
+        "def dies(step):",
+        '    if os.fork() == 0: step(worker.open_queue("queue.db")); os._exit(0)',
+        "    os.wait()",
+    ],
+    "kill_at(": [
+        "def kill_at(hook):",
+        "    def fault(name):",
+        "        if name == hook: os.kill(os.getpid(), signal.SIGKILL)",
+        "    return fault",
+    ],
+    "os.kill(": ["import os, signal"],
+    "reader(": [
+        "def reader():",
+        '    con = sqlite3.connect("queue.db", isolation_level=None)',
+        '    con.execute("BEGIN"); con.execute("SELECT 1 FROM jobs").fetchall()',
+        "    return closing(con)",
+    ],
+    "closing(": ["from contextlib import closing"],
+    "sqlite3.": ["import sqlite3"],
+    "sends(": [
+        "def sends(answer, *during):",
+        "    def send(event):",
+        '        for step in during: step(worker.open_queue("queue.db"))',
+        "        if isinstance(answer, BaseException): raise answer",
+        "        return answer",
+        "    return send",
+    ],
+}
+"""What a program needs before it starts, by the text that needs it; a helper may need those below it."""
+
+ANSWERS = {
+    "ok": "True",
+    "retryable": "worker.Retryable()",
+    "permanent": "worker.Permanent()",
+    "bad-ack": "1",
+    "error": "Exception()",
+}
+
+
+def program(lines: Sequence[Line]) -> list[str]:
+    """Source that repeats ``lines``, whole enough to paste; behind each call stands what the module answered."""
+    names: dict[Ticket, str] = {}
+    connections = sorted({line.con for line in lines})
+    body = [(f'con{number} = worker.open_queue("queue.db")', "") for number in connections]
+    body += [_statement(line, names) for line in lines]
+    width = min(88, max((len(text) for text, _ in body), default=0))
+    text = [f"{text:{width}}  # {reply}" if reply else text for text, reply in body]
+    return [*_helpers(text), *text]
+
+
+def _statement(line: Line, names: dict[Ticket, str]) -> tuple[str, str]:
+    """One line of source and the reply it got; a claimed ticket gets a name, an error is caught."""
+    text = source(line.op, f"con{line.con}", names)
+    if isinstance(line.op, Reopen):
+        return text, ""
+    match line.reply:
+        case Return(Ticket() as ticket):
+            names[ticket] = f"t{len(names) + 1}"
+            text = f"{names[ticket]} = {text}"
+        case Raise():
+            text = f"with suppress(BaseException): {text}"
+    if isinstance(line.op, Blocked):
+        text = f"with reader(){',' + text[4:] if text.startswith('with') else ': ' + text}"
+    return text, show(line.reply)
+
+
+def _helpers(text: Sequence[str]) -> list[str]:
+    needed = list(text)
+    for word, lines in HELPERS.items():
+        if any(word in line for line in needed):
+            needed = [*lines, *needed]
+    return ["import worker", *needed[: len(needed) - len(text)]]
+
+
+def source(op: Op, con: str = "con1", names: Mapping[Ticket, str] | None = None) -> str:
+    """The call of ``worker`` that performs ``op``; a ticket that has a name in ``names`` stands as that name."""
+    match op:
+        case Enqueue():
+            return f"worker.enqueue({con}, {{'id': {op.id!r}, 'qty': {op.qty!r}}}, {_from(op, 'now_ms')})"
+        case Claim():
+            return f"worker.claim({con}, {_from(op, 'owner')})"
+        case Finish():
+            ticket = (names or {}).get(op.ticket, _dict(op.ticket))
+            return f"worker.finish({con}, {ticket}, {_from(op, 'outcome')})"
+        case Redrive():
+            return f"worker.redrive({con}, {_from(op, 'job_id')})"
+        case Crash(error="SIGKILL"):
+            return f"dies(lambda con: {source(op.op, 'con', names)[:-1]}, fault=kill_at({op.hook!r})))"
+        case Crash():
+            return f"{source(op.op, con, names)[:-1]}, fault=die_at({op.hook!r}, {op.error}))"
+        case Blocked():
+            return source(op.op, con, names)
+        case RunOnce():
+            clock = f"iter(({op.first_ms}, {op.second_ms})).__next__"
+            during = [f"lambda con: {source(step, 'con', names)}" for step in op.meanwhile]
+            send = f"sends({', '.join([ANSWERS[op.send], *during])})"
+            return f"worker.run_once({con}, {op.owner!r}, {clock}, {send}, {op.jitter!r}, {op.lease_ms!r})"
+        case Reopen():
+            return f'{con}.close(); {con} = worker.open_queue("queue.db")'
+        case _:
+            assert_never(op)
+
+
+def _from(op: Plain, first: str) -> str:
+    """The arguments from ``first`` on, by position."""
+    fields = list(op.__slots__)
+    return ", ".join(repr(getattr(op, name)) for name in fields[fields.index(first) :])
+
+
+def show(reply: Reply) -> str:
+    """The reply as Python would show it: a value, or ``raises`` and the error."""
+    if isinstance(reply, Raise):
+        return f"raises {reply.error}"
+    value = reply.value
+    if isinstance(value, Odd):
+        return value.text
+    return _dict(value) if isinstance(value, Ticket | Ran) else repr(value)
+
+
+def _dict(value: Ticket | Ran) -> str:
+    return repr({name: getattr(value, name) for name in value.__slots__})
+
+
+# --- what differs -----------------------------------------------------------------------------------------------------
+
+
+def differences(got: State, want: State) -> str:
+    """The first differing row, column by column; empty where all rows agree."""
+    return next(_differing(got, want), "")
+
+
+def _differing(got: State, want: State) -> Iterator[str]:
+    tables: tuple[tuple[str, Sequence[Job | Audit], Sequence[Job | Audit]], ...] = (
+        ("jobs", got.jobs, want.jobs),
+        ("redrives", got.redrives, want.redrives),
+    )
+    for table, ours, theirs in tables:
+        for mine, right in zip(ours, theirs, strict=False):
+            if mine != right:
+                yield f"{table} row {right.id!r}: {_columns(mine, right)}"
+        if len(ours) != len(theirs):
+            yield f"{table} has {len(ours)} rows, must have {len(theirs)}"
+
+
+def _columns(mine: Job | Audit, right: Job | Audit) -> str:
+    pairs = zip(right._fields, mine, right, strict=True)
+    return "; ".join(f"{name} is {_sql(is_)}, must be {_sql(must)}" for name, is_, must in pairs if is_ != must)
+
+
+def _sql(value: object) -> str:
+    return "NULL" if value is None else repr(value)
