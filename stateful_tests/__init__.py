@@ -1,0 +1,1 @@
+"""What runs in one process against a real SQLite file: contract checks and the stateful machine."""

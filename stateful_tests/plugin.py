@@ -1,0 +1,430 @@
+"""The pytest plugin: ``--gate``, ``--worker``, ``--seed``, profiles, and the verdict at the end.
+
+pytest is the only runner: xdist spreads the checks, JUnit reports them. A check is a test that carries the mark
+``layer``; under ``--gate`` only these run. Whatever random choice a check makes, it makes from the fixture ``seed``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from model.counterexample import Violation
+from model.port import Worker, load
+from stateful_tests.lockstep import Lockstep, Transcript
+from stateful_tests.soak import progress, rounds
+from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+SETTINGS: Final = ROOT / "pyproject.toml"
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
+IMPORT_SECONDS: Final = 30
+SETTLED: Final = "fencepost"
+SHOWN_IN_FULL: Final = 3
+SHOWN_IN_SHORT: Final = 12
+
+HELP: Final = """\
+usage: tox run -e gate -- [--worker PATH] [--profile quick|ci|soak] [--seed N] [--minutes M]
+
+Judge a lease queue on SQLite against the contract. Without --worker the shipped worker.py is judged.
+
+  --worker PATH   the file to judge, wherever it lies; it is imported and run, not sandboxed
+  --profile NAME  quick: a few seconds; ci (the default): under a minute; soak: goes on for --minutes
+  --minutes M     how long soak goes on (10)
+  --seed N        fixes every random choice; without it one is drawn, and printed at the end
+  NODEID          one check alone, as a failure names it; part of the checks never makes a verdict valid
+
+Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end).
+Results: runs/latest/verdict.json for programs, runs/latest/junit.xml for CI; --results DIR puts them elsewhere.
+All options of pytest work too: --basetemp DIR chooses the disk that the queue files lie on.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much each layer does: programs of the stateful machine in each shard, and steps in each program."""
+
+    shards: int
+    programs: int
+    steps: int
+
+
+PROFILES: Final = {
+    "quick": Profile(shards=2, programs=20, steps=25),
+    "ci": Profile(shards=8, programs=60, steps=40),
+    "soak": Profile(shards=os.cpu_count() or 1, programs=200, steps=60),
+}
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fencepost", "fencepost: judge a lease queue (`--gate --help` for these alone)")
+    group.addoption("--gate", action="store_true", help="run the checks of every layer, and end with a verdict")
+    group.addoption("--worker", metavar="PATH", help="the file to judge (the shipped worker.py)")
+    group.addoption("--seed", metavar="N", type=int, help="fixes every random choice; drawn and printed otherwise")
+    group.addoption("--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)")
+    group.addoption("--profile", choices=sorted(PROFILES), default="ci", help="how much to do (ci)")
+    group.addoption("--minutes", metavar="M", type=float, default=10.0, help="how long the soak profile goes on (10)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Settle what would make every check fail alike, before any of them runs."""
+    if is_xdist_worker(config):
+        return None
+    if config.inipath != SETTINGS:
+        # pytest took a path on the command line, such as that of --worker, for the place to look for its settings.
+        command = [sys.executable, "-m", "pytest", "-c", str(SETTINGS), *config.invocation_params.args]
+        os.execv(sys.executable, command)  # noqa: S606 - the same command, told where its settings are
+    if config.option.gate and config.option.help:
+        sys.stdout.write(HELP)
+        return 0
+    path = _worker_path(config)
+    if problem := _import_problem(path):
+        sys.stderr.write(f"fencepost: {problem}\n")
+        sys.stderr.write("verdict: unknown\n" if config.option.gate else "")
+        return 2
+    config.option.worker = str(path)
+    return None
+
+
+def _worker_path(config: pytest.Config) -> Path:
+    given = config.option.worker
+    return (config.invocation_params.dir / given).resolve() if given else ROOT / "worker.py"
+
+
+def _import_problem(path: Path) -> str:
+    """Why the file cannot be judged, in one line; found out in a process of its own, which may hang or exit."""
+    command = [sys.executable, "-m", "model.port", str(path)]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own module
+            command, cwd=ROOT, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"{path}: does not import: still busy after {IMPORT_SECONDS} s"
+    if done.stdout.rstrip().endswith("is a worker module"):
+        return ""
+    return (done.stderr.strip().splitlines() or [f"{path}: does not import: it ends the process"])[-1]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "layer(name): a check of this layer of the gate")
+    option = config.option
+    if is_xdist_worker(config):
+        vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
+        return
+    if option.seed is None:
+        option.seed = random.SystemRandom().randrange(2**32)
+    option.base = option.basetemp
+    option.soak_until = time.time() + 60 * option.minutes if option.profile == "soak" else 0.0
+    if option.basetemp is None:
+        option.base = option.basetemp = Path(tempfile.mkdtemp(prefix=f"fencepost-{os.getpid()}-", dir=_fast_folder()))
+        config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
+    if option.gate and not option.collectonly:
+        config.pluginmanager.register(Gate(config), "fencepost-gate")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
+    """Hand the settled options to a process of xdist, which parses the command line anew."""
+    option = node.config.option
+    settled = {name: getattr(option, name) for name in ("worker", "seed", "soak_until")}
+    node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
+
+
+def _fast_folder() -> Path:
+    """In memory where there is such a folder: no check here needs the disk, and many files are made."""
+    return MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())
+
+
+def is_xdist_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def worker(request: pytest.FixtureRequest) -> Worker:
+    """The module under test."""
+    return load(request.config.option.worker)
+
+
+@pytest.fixture
+def worker_path(request: pytest.FixtureRequest) -> Path:
+    """Where the module under test lies, for a process of its own."""
+    return Path(request.config.option.worker)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this check: the run's seed and the check's name decide it, not the order of the checks."""
+    text = f"{request.config.option.seed}:{request.node.nodeid}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+@pytest.fixture
+def did(request: pytest.FixtureRequest) -> Counter[str]:
+    """What this check did, in figures: the table adds them up by layer."""
+    counter: Counter[str] = Counter()
+    request.node.user_properties.append(("did", counter))
+    return counter
+
+
+@pytest.fixture
+def transcript(request: pytest.FixtureRequest) -> Transcript:
+    """Of all that this check performs: the same seed gives the same transcript."""
+    transcript = Transcript()
+    request.node.user_properties.append(("transcript", transcript))
+    return transcript
+
+
+@pytest.fixture
+def lockstep(worker: Worker, tmp_path: Path, did: Counter[str]) -> Iterator[Callable[[int], Lockstep]]:
+    """Open an empty queue file over so many connections, with the model beside it; closed after the check."""
+    with contextlib.ExitStack() as stack:
+
+        def start(connections: int = 1) -> Lockstep:
+            path = tmp_path / f"queue-{len(list(tmp_path.iterdir()))}.db"
+            return stack.enter_context(Lockstep(worker, path, did, connections))
+
+        yield start
+
+
+@pytest.fixture
+def profile(request: pytest.FixtureRequest) -> Profile:
+    return PROFILES[request.config.option.profile]
+
+
+@pytest.fixture
+def soak(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Round numbers: just 0, or under the soak profile as many as there is time for."""
+    option = request.config.option
+    return rounds(option.soak_until, Path(option.base), request.node.name)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "shard" in metafunc.fixturenames:
+        metafunc.parametrize("shard", range(PROFILES[metafunc.config.option.profile].shards))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if layer := layer_of(item):
+            item.user_properties.append(("layer", layer))
+        if "soak" in getattr(item, "fixturenames", ()) and config.option.soak_until:
+            item.add_marker(pytest.mark.timeout(0))
+    if config.option.gate:
+        others = [item for item in items if not layer_of(item)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = sorted(filter(layer_of, items), key=lambda item: LAYERS.index(layer_of(item)))
+
+
+def layer_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("layer")
+    return str(mark.args[0]) if mark else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A violation is reported as its own text, and as data beside it."""
+    report = yield
+    report.user_properties = [(name, _plain(value)) for name, value in report.user_properties]
+    violation = find_violation(call.excinfo.value) if call.excinfo else None
+    if violation is not None:
+        report.longrepr = str(violation)
+        data = {"difference": violation.difference, "program": list(violation.program)}
+        report.user_properties.append(("violation", data))
+    return report
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a check notes down
+    """What xdist can send and JUnit can print."""
+    if isinstance(value, Counter):
+        return dict(value)
+    return str(value) if isinstance(value, Transcript) else value
+
+
+def find_violation(error: BaseException) -> Violation | None:
+    """The violation itself, or the first one in a group: what was seen once was seen."""
+    if isinstance(error, Violation):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(find_violation, error.exceptions)), None)
+    return None
+
+
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Gathers the reports in the process that the user started, and speaks the verdict last of all."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.collected: set[str] = set()
+        self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
+        self.folder = self._run_folder()
+        self._stack = contextlib.ExitStack()
+        option = config.option
+        option.tbstyle, option.reportchars = "no", "N"
+        option.xmlpath = option.xmlpath or str(self.folder / "junit.xml")
+
+    def _run_folder(self) -> Path:
+        runs = Path(self.config.option.results)
+        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{self.config.option.seed}"
+        folder = runs / name
+        folder.mkdir(parents=True, exist_ok=True)
+        link = runs / f".latest-{os.getpid()}"
+        link.symlink_to(name)
+        link.replace(runs / "latest")
+        return folder
+
+    def pytest_sessionstart(self) -> None:
+        option = self.config.option
+        if option.soak_until:
+            self._stack.enter_context(progress(option.soak_until, Path(option.base)))
+
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self.collected.update(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.collected.update(item.nodeid for item in session.items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.reports[report.nodeid].append(report)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
+        self._stack.close()
+        result = yield
+        verdict = self._verdict(exitstatus)
+        self._write(verdict)
+        session.exitstatus = verdict.exit_status
+        return result
+
+    def _verdict(self, exitstatus: int) -> Verdict:
+        checks = [_check(nodeid, reports) for nodeid, reports in self.reports.items()]
+        missing = sorted(self.collected - {check.nodeid for check in checks})
+        return judge((check for check in checks if check.layer in LAYERS), missing, self._reasons(exitstatus))
+
+    def _reasons(self, exitstatus: int) -> list[str]:
+        config, option = self.config, self.config.option
+        chosen = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
+        partial = chosen or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+        status = pytest.ExitCode(exitstatus)
+        ended = status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        return ["only a part of the checks was chosen"] * bool(partial) + [
+            f"pytest ended early: {status.name.lower().replace('_', ' ')}"
+        ] * ended
+
+    # --- what is written ----------------------------------------------------------------------------------------------
+
+    def _write(self, verdict: Verdict) -> None:
+        option = self.config.option
+        judged = Path(option.worker)
+        digest = hashlib.sha256(judged.read_bytes()).hexdigest() if judged.is_file() else ""
+        context = {"worker": str(judged), "sha256": digest, "seed": option.seed, "profile": option.profile}
+        text = json.dumps(verdict.as_json(**context), indent=2)
+        (self.folder / "verdict.json").write_text(text + "\n")
+        terminal = self.config.get_terminal_writer()
+        terminal.line()
+        for line, colour in self._lines(verdict):
+            terminal.line(line, **({colour: True} if colour else {}))
+
+    def _lines(self, verdict: Verdict) -> Iterator[tuple[str, str]]:
+        shown = list({check.difference: check for check in reversed(verdict.failures)}.values())[::-1][:SHOWN_IN_FULL]
+        for check in shown:
+            yield from self._failure(check)
+        others = [f"{check.layer}: {check.title}" for check in verdict.failures if check not in shown]
+        yield from _in_short(others, "also")
+        yield from _in_short(verdict.unanswered, "unanswered")
+        for line in table(verdict.layers):
+            yield line, ""
+        yield "", ""
+        option = self.config.option
+        yield f"judged   {_shown(option.worker)}", ""
+        yield f"seed     {option.seed} (programs {verdict.transcript[:12]})", ""
+        yield f"results  {_shown(self.folder)}", ""
+        colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
+        yield f"verdict: {verdict.word}", colour
+
+    def _failure(self, check: Check) -> Iterator[tuple[str, str]]:
+        option = self.config.option
+        yield f"{check.layer}: {check.title}: {check.difference}", "red"
+        for line in check.program:
+            yield f"    {line}", ""
+        words = ["tox", "run", "-e", "gate", "--", "--worker", _shown(option.worker)]
+        words += ["--profile", option.profile, "--seed", str(option.seed), "-n0", check.nodeid]
+        yield f"  replay  {shlex.join(words)}", ""
+        yield f"  report  {_shown(self.folder / 'verdict.json')}", ""
+        yield "", ""
+
+
+def _check(nodeid: str, reports: list[pytest.TestReport]) -> Check:
+    """Valid needs a passed setup, call and teardown; a violation in any of them decides."""
+    properties: dict[str, Any] = dict(item for report in reports for item in report.user_properties)
+    violation = properties.get("violation")
+    stopped = [report for report in reports if not report.passed and not _is_violation(report)]
+    whole = {report.when for report in reports} == {"setup", "call", "teardown"}
+    word: Word = "invalid" if violation else "valid" if whole and not stopped else "unknown"
+    why = _why(stopped[0]) if stopped else "" if whole else "did not run to its end"
+    return Check(
+        nodeid,
+        layer=properties.get("layer", LAYERS[0]),
+        word=word,
+        seconds=sum(report.duration for report in reports),
+        did=properties.get("did", {}),
+        difference=violation["difference"] if violation else "",
+        program=violation["program"] if violation else (),
+        transcript=properties.get("transcript", ""),
+        why=why,
+    )
+
+
+def _is_violation(report: pytest.TestReport) -> bool:
+    return any(name == "violation" for name, _ in report.user_properties)
+
+
+def _why(report: pytest.TestReport) -> str:
+    """The last line that says anything: an error's own, a skip's reason, what xdist says of a dead process."""
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2]
+    lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
+    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return (errors or lines or ["failed without a word"])[0 if errors else -1]
+
+
+def _in_short(lines: list[str] | Any, label: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    for line in lines[:SHOWN_IN_SHORT]:
+        yield f"{label}  {line}", ""
+    if len(lines) > SHOWN_IN_SHORT:
+        yield f"{label}  {len(lines) - SHOWN_IN_SHORT} more, all of them in verdict.json", ""
+    if lines:
+        yield "", ""
+
+
+def _shown(path: str | Path) -> str:
+    """Relative where that is shorter to read: inside the project."""
+    path = Path(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

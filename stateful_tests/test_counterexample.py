@@ -1,0 +1,80 @@
+"""A failure's program is source that runs, and its first line says what differs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from model import lease
+from model.contract import Blocked, Claim, Crash, Enqueue, Finish, Odd, Redrive, Reopen, Return, RunOnce, Ticket
+from model.counterexample import Violation, differences, program, show
+from model.port import connect, observe
+from stateful_tests.lockstep import Lockstep
+
+TICKET = Ticket("a", 5, "w", token=1, attempt=1, lease_until=100)
+OPS = (
+    Enqueue("a", 5, 0, 50_000),
+    Blocked(Claim("w", 0, 100)),
+    Crash(Claim("w", 0, 100), "after-claim", "KeyboardInterrupt"),
+    Claim("w", 0, 100),
+    Finish(TICKET, "retry", 1, 7),
+    Reopen(),
+    RunOnce("v", 8, 9, "retryable", 0.5, 100, (Enqueue("b", 2, 8, 100), Claim("w", 8, 10))),
+    RunOnce("v", 60, 61, "permanent"),
+    Redrive("a", 62, 50, "why"),
+    Enqueue("a", 6, 0, 1),
+    RunOnce("v", 62, 63, "bad-ack"),
+)
+
+
+def test_a_program_runs_as_it_is_printed(
+    lockstep: Callable[[int], Lockstep], worker_path: Path, tmp_path: Path
+) -> None:
+    pair = lockstep(2)
+    for number, op in enumerate(OPS):
+        pair.do(op, 1 + number % 2)
+    folder = tmp_path / "pasted"
+    folder.mkdir()
+    (folder / "worker.py").write_text(worker_path.read_text())
+    source = "\n".join(program(pair.lines))
+    subprocess.run(  # noqa: S603 - our own source
+        [sys.executable, "-c", source], cwd=folder, env={**os.environ, "PYTHONPATH": ""}, check=True, timeout=60
+    )
+    with closing(connect(folder / "queue.db")) as con:
+        assert differences(observe(con), pair.state) == ""
+
+
+def test_each_differing_column_is_named() -> None:
+    queued, _ = lease.step(lease.EMPTY, Enqueue("a", 5, 0, 50_000))
+    leased, _ = lease.step(queued, Claim("w", 0, 100))
+    assert differences(leased, queued) == (
+        "jobs row 'a': status is 'leased', must be 'pending'; attempts is 1, must be 0; token is 1, must be 0; "
+        "owner is 'w', must be NULL; lease_until is 100, must be NULL"
+    )
+    assert differences(lease.EMPTY, queued) == "jobs has 0 rows, must have 1"
+    assert differences(queued, queued) == ""
+
+
+def test_a_reply_reads_as_python_shows_it() -> None:
+    assert show(Return(Odd("[1]"))) == "[1]"
+    assert show(Return("done")) == "'done'"
+    assert show(Return(TICKET)).startswith("{'id': 'a', 'qty': 5, ")
+
+
+def test_a_difference_is_one_line() -> None:
+    violation = Violation("two\n  lines", ["a", "b"])
+    assert str(violation).splitlines() == ["two lines", "    a", "    b"]
+
+
+def test_a_wrong_reply_stops_the_program(lockstep: Callable[[], Lockstep]) -> None:
+    pair = lockstep()
+    pair.do(Enqueue("a", 5, 0, 50_000))
+    pair.state = lease.EMPTY
+    with pytest.raises(Violation, match=r"^worker\.claim\(con1, 'w', 0, 1000\) returns \{.*\}, must return None\n"):
+        pair.do(Claim("w", 0))

@@ -1,0 +1,204 @@
+"""The gate from outside, as a user calls it: what it says, what it leaves, how it exits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import psutil
+import pytest
+
+from stateful_tests import plugin
+
+ROOT = Path(__file__).parent.parent
+SHIPPED = (ROOT / "worker.py").read_text()
+STATEFUL = "stateful_tests/test_stateful.py"
+
+
+class Run(NamedTuple):
+    status: int
+    out: str
+    err: str
+    results: Path
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads((self.results / "latest" / "verdict.json").read_text())
+        return data
+
+
+def command(results: Path, *arguments: str) -> list[str]:
+    quiet = ["-p", "no:cacheprovider", "--profile", "quick", "--results", str(results)]
+    return [sys.executable, "-m", "pytest", "--gate", *quiet, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """Ours without what a pytest around this one has put there."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
+
+def gate(results: Path, *arguments: str) -> Run:
+    done = subprocess.run(  # noqa: S603 - our own gate
+        command(results, "-n0", *arguments),
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    return Run(done.returncode, done.stdout, done.stderr, results)
+
+
+def edited(tmp_path: Path, old: str, new: str) -> Path:
+    """A copy of the shipped worker with one edit, in a folder of its own."""
+    assert SHIPPED.count(old), f"the edit no longer applies: {old}"
+    (tmp_path / "theirs").mkdir()
+    file = tmp_path / "theirs" / "queue.py"
+    file.write_text(SHIPPED.replace(old, new))
+    return file
+
+
+def test_the_shipped_worker_is_valid(tmp_path: Path) -> None:
+    run = gate(tmp_path, "--seed", "7")
+    assert (run.status, run.out.splitlines()[-1]) == (0, "verdict: valid"), run.out
+    assert run.verdict["verdict"] == "valid"
+    assert run.verdict["seed"] == 7
+    assert [layer["word"] for layer in run.verdict["layers"]] == ["valid"] * len(plugin.LAYERS)
+    suite = ElementTree.parse(tmp_path / "latest" / "junit.xml").getroot()[0]  # noqa: S314 - our own file
+    checks = sum(layer["checks"] for layer in run.verdict["layers"])
+    assert (int(suite.get("tests", 0)), suite.get("failures"), suite.get("errors")) == (checks, "0", "0")
+
+
+WRONG = {
+    "< for <= at lease expiry": (
+        "_DUE} <= :now_ms",
+        "_DUE} < :now_ms",
+        "returns None, must return {'id':",
+    ),
+    "an empty poll rolls the quarantine back": (
+        '"ROLLBACK" if con.total_changes == before else "COMMIT"',
+        '"COMMIT" if result else "ROLLBACK"',
+        "must be 'dead'",
+    ),
+    "a hook on the way to None": (
+        "        if row is None:\n            return None\n        seq,",
+        "        if row is None:\n            _reach(fault, 'after-claim')\n            return None\n        seq,",
+        "calls after-claim, must call no hook",
+    ),
+    "a busy COMMIT leaves the transaction open": (
+        "    except BaseException:\n        # A full disk",
+        "    except ValueError:\n        # A full disk",
+        "transaction",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_worker_is_invalid(tmp_path: Path, fault: str) -> None:
+    old, new, says = WRONG[fault]
+    file = edited(tmp_path, old, new)
+    run = gate(tmp_path, "--worker", str(file), "-x")
+    assert (run.status, run.out.splitlines()[-1]) == (1, "verdict: invalid"), run.out
+    first = run.verdict["failures"][0]
+    assert says in first["difference"], first
+    line = f"{first['layer']}: {first['title']}: {first['difference']}"
+    assert line in run.out.splitlines()
+    assert f"  replay  tox run -e gate -- --worker {file}" in run.out
+
+
+def test_a_replayed_failure_is_the_same(tmp_path: Path) -> None:
+    file = edited(tmp_path, "_DUE} <= :now_ms", "_DUE} < :now_ms")
+    first, second = (gate(tmp_path, "--worker", str(file), "--seed", "3", STATEFUL) for _ in range(2))
+    assert first.status == second.status == 1
+    assert first.verdict["failures"][0]["program"] == second.verdict["failures"][0]["program"]
+
+
+def test_a_seed_fixes_every_program(tmp_path: Path) -> None:
+    first, second, other = (gate(tmp_path, "--seed", seed, STATEFUL).verdict["programs"] for seed in ("3", "3", "4"))
+    assert first == second != other
+
+
+FILES = {
+    "an empty file": ("", "not a worker module: lacks retry_delay"),
+    "a syntax error": ("def oh(:", "does not import: SyntaxError"),
+    "an exit": ("import sys; sys.exit(0)", "does not import: SystemExit: 0"),
+    "a hard exit": ("import os; os._exit(0)", "does not import: it ends the process"),
+    "a missing function": (SHIPPED.replace("def redrive(", "def redrives("), "lacks redrive"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_file_that_cannot_be_judged_is_one_line(tmp_path: Path, kind: str) -> None:
+    text, says = FILES[kind]
+    file = tmp_path / "theirs.py"
+    file.write_text(text)
+    run = gate(tmp_path, "--worker", str(file))
+    assert run.status == 2
+    told, verdict = run.err.splitlines()
+    assert told.startswith(f"fencepost: {file}: ")
+    assert says in told
+    assert verdict == "verdict: unknown"
+
+
+def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
+    run = gate(tmp_path, "--worker", str(tmp_path / "none.py"))
+    assert (run.status, run.err) == (2, f"fencepost: {tmp_path / 'none.py'}: no such file\nverdict: unknown\n")
+
+
+def test_an_import_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "IMPORT_SECONDS", 1)
+    file = tmp_path / "theirs.py"
+    file.write_text("while True: pass")
+    assert plugin._import_problem(file).endswith("does not import: still busy after 1 s")
+
+
+def test_a_part_of_the_checks_is_never_valid(tmp_path: Path) -> None:
+    run = gate(tmp_path, STATEFUL)
+    assert (run.status, run.out.splitlines()[-1]) == (2, "verdict: unknown")
+    assert "unanswered  only a part of the checks was chosen" in run.out.splitlines()
+
+
+def test_help_teaches_the_gate_alone(tmp_path: Path) -> None:
+    run = gate(tmp_path, "--help")
+    assert (run.status, run.out) == (0, plugin.HELP)
+
+
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
+    process = psutil.Popen(
+        command(tmp_path, "-n2", "--profile", "soak"),
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while not databases(process.pid):
+            assert process.poll() is None, process.stdout.read()
+        children = process.children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (process.returncode, out.splitlines()[-1]) == (2, "verdict: unknown"), out
+    assert psutil.wait_procs(children, timeout=30)[1] == []
+    assert folders(process.pid) == []
+
+
+def folders(pid: int) -> list[Path]:
+    """The temporary folders of the gate that runs, or ran, as ``pid``."""
+    return list(plugin._fast_folder().glob(f"fencepost-{pid}-*"))
+
+
+def databases(pid: int) -> list[Path]:
+    return [file for folder in folders(pid) for file in folder.rglob("*.db")]

@@ -1,0 +1,96 @@
+"""The arrows between the parts, and the facts that two parts must state alike."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from model import contract
+from model.port import load
+from stateful_tests.machine import QueueMachine
+
+ROOT = Path(__file__).parent.parent
+PARTS = {"worker", "client", "model", "stateful_tests", "chaos"}
+MAY_IMPORT = {
+    "worker": set[str](),
+    "model": {"model"},
+    "stateful_tests": {"model", "stateful_tests"},
+    "chaos": {"model", "chaos"},
+}
+IMPURE = {"asyncio", "multiprocessing", "random", "signal", "socket", "sqlite3", "subprocess", "threading", "time"}
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The top-level name of each import in the file, wherever it stands."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import hides where it leads"
+            yield str(node.module).partition(".")[0]
+
+
+def sources(part: str) -> list[Path]:
+    return [ROOT / f"{part}.py"] if (ROOT / f"{part}.py").is_file() else sorted((ROOT / part).rglob("*.py"))
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_imports_go_one_way(part: str) -> None:
+    files = sources(part)
+    assert files
+    for file in files:
+        assert set(imported(file)) & PARTS <= MAY_IMPORT[part], file
+
+
+def test_a_worker_needs_only_the_standard_library() -> None:
+    assert set(imported(ROOT / "worker.py")) <= sys.stdlib_module_names
+
+
+def test_the_model_is_pure_but_for_its_port() -> None:
+    for file in sources("model"):
+        if file.name != "port.py" and not file.name.startswith("test_"):
+            assert not set(imported(file)) & IMPURE, file
+
+
+def test_one_place_loads_modules_by_path() -> None:
+    loaders = [file for part in MAY_IMPORT for file in sources(part) if "spec_from_file_location(" in file.read_text()]
+    assert [file.name for file in loaders if file != Path(__file__)] == ["port.py"]
+
+
+def test_the_shipped_worker_holds_the_same_literals() -> None:
+    shipped = load(ROOT / "worker.py")
+    assert vars(shipped)["_BOUNDS"] == {name: tuple(bound) for name, bound in contract.BOUNDS.items()}
+    assert vars(shipped)["_TABLES"] == contract.SCHEMA
+    assert vars(shipped)["_IDENTIFIER"].pattern == contract.IDENTIFIER
+    assert vars(shipped)["_OUTCOMES"] == contract.OUTCOMES
+
+
+def test_the_readme_states_the_same_bounds() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for name, bound in contract.BOUNDS.items():
+        assert f"| `{name}` | {_power(bound.low)} | {_power(bound.high)} |" in readme
+
+
+def _power(number: int) -> str:
+    """As people write it: 10**15 - 60000, not fifteen digits."""
+    if number == 10**15:
+        return "10**15"
+    return "10**15 − 60000" if number == 10**15 - 60_000 else str(number)
+
+
+def test_every_operation_has_its_rule() -> None:
+    rules = {name for name, member in vars(QueueMachine).items() if hasattr(member, "hypothesis_stateful_rule")}
+    plain = {"enqueue", "claim", "finish", "redrive"}
+    assert rules == plain | {"run_once", "reopen"}
+    assert {op.__name__.lower() for op in contract.Plain.__args__} == plain
+
+
+def test_every_hook_belongs_to_an_operation() -> None:
+    assert {hook.op for hook in contract.FAULT_HOOKS} < set(contract.Plain.__args__)
+    for op in contract.Plain.__args__:
+        kept = [hook.kept for hook in contract.FAULT_HOOKS if hook.op is op]
+        assert kept == sorted(kept), "once kept, a change stays kept"
