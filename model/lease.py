@@ -46,27 +46,32 @@ EMPTY = State()
 
 def step(state: State, op: Op) -> Step:
     """What ``op`` leaves behind and what it answers; total over every state and every operation."""
-    match op:
-        case Crash():
-            return _crash(state, op)
-        case Blocked():
-            after, reply = step(state, op.op)
-            return (state, reply) if after is state else (state, LOCKED)
-        case RunOnce():
-            return _run_once(state, op)
-        case Reopen():
-            return state, Return(None)
-    if not in_bounds(op):
+    plain = op.op if isinstance(op, Crash | Blocked) else op
+    if not isinstance(plain, RunOnce) and not in_bounds(plain):
         return state, REFUSED
+    return apply(state, op)
+
+
+def apply(state: State, op: Op) -> Step:
+    """``step`` without the look at the bounds: for an explorer, which asks for the same few operations for ever."""
     match op:
-        case Claim():
-            return _claim(state, op)
         case Finish():
             return _finish(state, op)
+        case Claim():
+            return _claim(state, op)
+        case Crash():
+            return _crash(state, op)
         case Enqueue():
             return _enqueue(state, op)
         case Redrive():
             return _redrive(state, op)
+        case RunOnce():
+            return _run_once(state, op)
+        case Blocked():
+            after, reply = apply(state, op.op)
+            return (state, reply) if after is state else (state, LOCKED)
+        case Reopen():
+            return state, Return(None)
         case _:
             assert_never(op)
 
@@ -78,7 +83,7 @@ def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
     """
     plain = op.op if isinstance(op, Crash | Blocked) else op
     _, reply = step(state, plain)
-    if not isinstance(reply, Return) or reply.value in (None, False):
+    if not _made_its_change(reply):
         return ()
     hooks = hooks_of(plain)
     if isinstance(op, Blocked):
@@ -87,6 +92,10 @@ def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
     if isinstance(op, Crash) and op.hook in names:
         return hooks[: names.index(op.hook) + 1]
     return hooks
+
+
+def _made_its_change(reply: Reply) -> bool:
+    return isinstance(reply, Return) and reply.value is not None and reply.value is not False
 
 
 def in_bounds(value: Op | Ticket) -> bool:
@@ -116,7 +125,7 @@ def _enqueue(state: State, op: Enqueue) -> Step:
         if job.id == op.id:
             return state, (Return(value=False) if job.qty == op.qty else CONFLICT)
     new = Job(
-        seq=1 + max((job.seq for job in state.jobs), default=0),
+        seq=state.jobs[-1].seq + 1 if state.jobs else 1,
         id=op.id,
         qty=op.qty,
         status="pending",
@@ -133,18 +142,21 @@ def _enqueue(state: State, op: Enqueue) -> Step:
 
 
 def _claim(state: State, op: Claim) -> Step:
-    state = _quarantine(state, op.now_ms)
+    now_ms = op.now_ms
+    state = _quarantine(state, now_ms)
     for job in state.jobs:
-        if _open(job, op.now_ms) and (job.status == "leased" or job.available_at <= op.now_ms):
+        if _is_open(job, now_ms) and (job.status == "leased" or job.available_at <= now_ms):
+            lease_until = min(now_ms + op.lease_ms, job.deadline)
             leased = job._replace(
                 status="leased",
                 attempts=job.attempts + 1,
                 token=job.token + 1,
                 owner=op.owner,
-                lease_until=min(op.now_ms + op.lease_ms, job.deadline),
+                lease_until=lease_until,
                 reason=None,
             )
-            return _put(state, leased), Return(_ticket(leased))
+            ticket = Ticket(job.id, job.qty, op.owner, leased.token, leased.attempts, lease_until)
+            return _put(state, leased), Return(ticket)
     return state, Return(None)
 
 
@@ -152,20 +164,21 @@ def _quarantine(state: State, now_ms: int) -> State:
     """Move every open row whose time or attempts are used up to dead; a live lease is left alone."""
     for job in state.jobs:
         late, spent = job.deadline <= now_ms, job.attempts >= job.max_attempts
-        if _open(job, now_ms) and (late or spent):
+        if (late or spent) and _is_open(job, now_ms):
             state = _put(state, _dead(job, "deadline" if late else "exhausted"))
     return state
 
 
-def _open(job: Job, now_ms: int) -> bool:
+def _is_open(job: Job, now_ms: int) -> bool:
     """Nobody holds it: pending, or leased with the lease over. At ``lease_until`` itself the lease is over."""
-    lease_over = job.status == "leased" and job.lease_until is not None and job.lease_until <= now_ms
-    return job.status == "pending" or lease_over
+    if job.status == "leased":
+        return job.lease_until is not None and job.lease_until <= now_ms
+    return job.status == "pending"
 
 
 def _finish(state: State, op: Finish) -> Step:
     job = _find(state, op.ticket.id)
-    if job is None or job.status != "leased" or _ticket(job) != op.ticket:
+    if job is None or not _holds(op.ticket, job):
         return state, Return(value=False)
     if op.now_ms >= op.ticket.lease_until or op.now_ms >= job.deadline:
         return state, Return(value=False)
@@ -191,7 +204,7 @@ def _redrive(state: State, op: Redrive) -> Step:
     job = _find(state, op.job_id)
     if job is None or job.status != "dead":
         return state, REFUSED
-    audit = Audit(1 + max((row.seq for row in state.redrives), default=0), job.id, job.token, op.now_ms, op.note)
+    audit = Audit(len(state.redrives) + 1, job.id, job.token, op.now_ms, op.note)
     again = job._replace(
         status="pending",
         attempts=0,
@@ -201,7 +214,7 @@ def _redrive(state: State, op: Redrive) -> Step:
         lease_until=None,
         reason=None,
     )
-    return _put(state, again)._replace(redrives=(*state.redrives, audit)), Return(value=True)
+    return State(_put(state, again).jobs, (*state.redrives, audit)), Return(value=True)
 
 
 def _run_once(state: State, op: RunOnce) -> Step:
@@ -231,30 +244,39 @@ def _finish_of(ticket: Ticket, op: RunOnce) -> Finish:
 
 def _crash(state: State, op: Crash) -> Step:
     """A change whose COMMIT was not reached is lost whole; one whose COMMIT was reached is kept whole."""
-    after, reply = step(state, op.op)
-    reached = hooks_reached(state, op)
-    if not reached or reached[-1].name != op.hook:
-        return after, reply
-    return (after if reached[-1].kept else state), PLANTED
+    after, reply = apply(state, op.op)
+    if _made_its_change(reply):
+        for hook in hooks_of(op.op):
+            if hook.name == op.hook:
+                return (after if hook.kept else state), PLANTED
+    return after, reply
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
 def _find(state: State, job_id: str) -> Job | None:
-    return next((job for job in state.jobs if job.id == job_id), None)
+    for job in state.jobs:
+        if job.id == job_id:
+            return job
+    return None
 
 
 def _put(state: State, new: Job) -> State:
-    return State(tuple(new if job.seq == new.seq else job for job in state.jobs), state.redrives)
+    return State(tuple([new if job.seq == new.seq else job for job in state.jobs]), state.redrives)
 
 
 def _dead(job: Job, reason: str) -> Job:
     return job._replace(status="dead", owner=None, lease_until=None, reason=reason)
 
 
-def _ticket(leased: Job) -> Ticket | None:
-    """The one ticket that holds this row now; None for a row that nobody holds."""
-    if leased.owner is None or leased.lease_until is None:
-        return None
-    return Ticket(leased.id, leased.qty, leased.owner, leased.token, leased.attempts, leased.lease_until)
+def _holds(ticket: Ticket, job: Job) -> bool:
+    """Whether the ticket is the one that holds this row now: it must agree in every field."""
+    return (
+        job.status == "leased"
+        and job.token == ticket.token
+        and job.attempts == ticket.attempt
+        and job.lease_until == ticket.lease_until
+        and job.owner == ticket.owner
+        and job.qty == ticket.qty
+    )
