@@ -201,7 +201,7 @@ def _ratio(value: object) -> float:
 
 def _file_name(path: object) -> str:
     """``path`` as a str; ValueError for what is neither a str nor an os.PathLike of one."""
-    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    name = path.__fspath__() if isinstance(path, os.PathLike) else path
     if isinstance(name, str):
         return name
     raise ValueError("path must be a str or an os.PathLike of one")

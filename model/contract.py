@@ -192,6 +192,30 @@ class Reopen:
 Plain = Enqueue | Claim | Finish | Redrive
 Op = Plain | RunOnce | Crash | Blocked | Reopen
 
+_FORMS: Final = {form.__name__: form for form in (Ticket, *get_args(Op))}
+
+
+def parse(text: str) -> Op:
+    """The operation that ``text``, its ``repr``, stands for; ValueError for any other text. Nothing is executed."""
+    try:
+        op = _value(ast.parse(text, mode="eval").body)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"not an operation: {error}") from error
+    if not isinstance(op, Op):
+        raise ValueError(f"not an operation: {text}")  # noqa: TRY004 - the text is wrong, not its type
+    return op
+
+
+def _value(node: ast.expr) -> object:
+    match node:
+        case ast.Call(func=ast.Name(id=name)) if name in _FORMS:
+            named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
+            return _FORMS[name](*map(_value, node.args), **named)
+        case ast.Tuple():
+            return tuple(map(_value, node.elts))
+    return ast.literal_eval(node)
+
+
 # --- replies ----------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +277,9 @@ FAULT_HOOKS: Final = (
 are driven by this table alone."""
 
 
-_HOOKS_OF: Final = {op: tuple(hook for hook in FAULT_HOOKS if hook.op is op) for op in (Claim, Finish, Redrive)}
+_HOOKS_OF: Final[dict[type, tuple[Hook, ...]]] = {
+    op: tuple(hook for hook in FAULT_HOOKS if hook.op is op) for op in get_args(Plain)
+}
 
 
 def hooks_of(op: Op) -> tuple[Hook, ...]:

@@ -46,10 +46,14 @@ Performed = Plain | RunOnce | Crash | Blocked
 class Worker(Protocol):
     """What a lease queue must offer: eight functions and four errors."""
 
-    Conflict: type[Exception]
-    Retryable: type[Exception]
-    Permanent: type[Exception]
-    BadAck: type[Exception]
+    @property
+    def Conflict(self) -> type[Exception]: ...  # noqa: N802 - the contract names it
+    @property
+    def Retryable(self) -> type[Exception]: ...  # noqa: N802
+    @property
+    def Permanent(self) -> type[Exception]: ...  # noqa: N802
+    @property
+    def BadAck(self) -> type[Exception]: ...  # noqa: N802
 
     def retry_delay(self, attempt: int, base_ms: int, cap_ms: int, jitter: float) -> int: ...
     def open_queue(self, path: str | os.PathLike[str]) -> sqlite3.Connection: ...

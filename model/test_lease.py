@@ -120,7 +120,5 @@ def test_a_wrong_second_reading_keeps_the_claim() -> None:
     ("arguments", "delay_ms"),
     [((1, 100, 1000, 0.29), 28), ((16, 60_000, 60_000, 1.0), 60_000), ((5, 100, 1000, 1), 1000), ((1, 1, 1, 0), 0)],
 )
-def test_a_delay_is_capped_then_scaled_then_floored(
-    arguments: tuple[int, int, int, float], delay_ms: int
-) -> None:
+def test_a_delay_is_capped_then_scaled_then_floored(arguments: tuple[int, int, int, float], delay_ms: int) -> None:
     assert retry_delay(*arguments) == delay_ms

@@ -84,21 +84,21 @@ def test_an_interrupt_from_outside_passes_through() -> None:
         reply_to(claim)
 
 
-@pytest.mark.parametrize("error", ["Exception", "KeyboardInterrupt", "SystemExit", "GeneratorExit"])
-def test_a_planted_error_is_known_again(error: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "SystemExit", "GeneratorExit"])
+def test_a_planted_error_is_known_again(kind: Any) -> None:  # noqa: ANN401
     def honest(_con: object, _owner: str, _now: int, _lease: int, fault: Callable[[str], None]) -> None:
         fault("after-claim")
 
     def lying(*arguments: Any) -> None:  # noqa: ANN401
         try:
             honest(*arguments)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - as the hook may raise any
             raise type(error)(*error.args) from None
 
     with closing(sqlite3.connect(":memory:")) as con:
-        crash = Crash(Claim("w", 0), "after-claim", error)
+        crash = Crash(Claim("w", 0), "after-claim", kind)
         assert perform(claiming(honest), con, crash) == PLANTED
-        if error != "KeyboardInterrupt":
+        if kind != "KeyboardInterrupt":
             assert perform(claiming(lying), con, crash) != PLANTED
 
 

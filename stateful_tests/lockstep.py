@@ -10,9 +10,19 @@ from types import TracebackType
 from typing import NamedTuple, NoReturn, Self
 
 from model import lease
-from model.contract import LOCKED, Blocked, Crash, Hook, Op, Raise, Reopen, Reply, Return, State
-from model.counterexample import Line, Violation, differences, program, show, source
-from model.port import Queue, Worker, connect, observe, one_line, perform, ranked
+from model.contract import Blocked, Crash, Hook, Op, Reopen, Reply, Return, State
+from model.counterexample import Line, Violation, differences, program, source
+from model.port import Queue, Worker, connect, observe, perform, ranked
+from stateful_tests.compare import (
+    Seqs,
+    commit_misplaced,
+    hooks_differ,
+    opened,
+    renumbered,
+    reply_differs,
+    seqs_of,
+    transaction_left,
+)
 
 
 class Glimpse(NamedTuple):
@@ -48,7 +58,7 @@ class Lockstep:
         self.state = lease.EMPTY
         self.did = did
         self.lines: list[Line] = []
-        self._seqs: tuple[list[int], ...] = ([], [])
+        self._seqs: Seqs = ([], [])
         self._cons = {1: self._connect()}
         self._observer = connect(path)
         self._observer.execute("PRAGMA busy_timeout = 0").close()
@@ -75,10 +85,9 @@ class Lockstep:
         got = self._perform(op, con, glimpses)
         self.lines.append(Line(op, con, got))
         self.did["operations compared"] += 1
-        self._check_reply(op, got, want)
+        self._agree(op, reply_differs(op, got, want))
         self._check_hooks(op, before, glimpses)
-        if self._cons[con].in_transaction:
-            self._fail(op, "leaves a transaction open on its connection")
+        self._agree(op, transaction_left(self._cons[con]))
         self._check_rows(op)
         return got
 
@@ -94,11 +103,7 @@ class Lockstep:
         return perform(self.queue, self._cons[con], op, watch)
 
     def _connect(self) -> sqlite3.Connection:
-        """``open_queue``, which has no reason to refuse here: whatever it raises is its own fault."""
-        try:
-            return self.queue.worker.open_queue(self.queue.path)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
-            raise Violation(f"worker.open_queue raises {one_line(error)}", program(self.lines)) from None
+        return opened(self.queue, self.lines)
 
     def _look(self) -> State | str:
         """What another connection sees, or why it cannot read."""
@@ -109,26 +114,15 @@ class Lockstep:
 
     # --- what is compared ---------------------------------------------------------------------------------------------
 
-    def _check_reply(self, op: Op, got: Reply, want: Reply) -> None:
-        """Under a reader's lock an operation that has nothing to change may fail all the same: legal (T7)."""
-        if got == want or (isinstance(op, Blocked) and got == LOCKED):
-            return
-        does = show(got) if isinstance(got, Raise) else f"returns {show(got)}"
-        must = want.error if isinstance(want, Raise) else show(want)
-        self._fail(op, f"{does}, must {'raise' if isinstance(want, Raise) else 'return'} {must}")
-
     def _check_hooks(self, op: Op, before: State, glimpses: list[Glimpse]) -> None:
         due = lease.hooks_reached(before, op)
-        called, must = [glimpse.hook for glimpse in glimpses], [hook.name for hook in due]
-        if called != must:
-            self._fail(op, f"calls {', '.join(called) or 'no hook'}, must call {', '.join(must) or 'no hook'}")
+        self._agree(op, hooks_differ([glimpse.hook for glimpse in glimpses], due))
         changed, _ = lease.step(before, op.op if isinstance(op, Crash | Blocked) else op)
         for hook, glimpse in zip(due, glimpses, strict=True):
             self._check_glimpse(op, hook, glimpse, changed if hook.kept else before)
 
     def _check_glimpse(self, op: Op, hook: Hook, glimpse: Glimpse, want: State) -> None:
-        if glimpse.in_transaction == hook.kept:
-            self._fail(op, f"calls {hook.name} {'before' if hook.kept else 'after'} its COMMIT")
+        self._agree(op, commit_misplaced(hook, glimpse.in_transaction))
         rows = glimpse.rows
         if difference := rows if isinstance(rows, str) else differences(ranked(rows), want):
             self._fail(op, f"shows to another connection, at {hook.name}: {difference}")
@@ -139,11 +133,12 @@ class Lockstep:
             self._fail(op, f"leaves the file so that {rows}")
         if difference := differences(ranked(rows), self.state):
             self._fail(op, f"leaves {difference}")
-        seqs = [job.seq for job in rows.jobs], [audit.seq for audit in rows.redrives]
-        for table, old, new in zip(("jobs", "redrives"), self._seqs, seqs, strict=True):
-            if new[: len(old)] != old:
-                self._fail(op, f"renumbers {table}: seq was {old}, is {new}")
-        self._seqs = seqs
+        old, self._seqs = self._seqs, seqs_of(rows)
+        self._agree(op, renumbered(old, self._seqs))
+
+    def _agree(self, op: Op, difference: str) -> None:
+        if difference:
+            self._fail(op, difference)
 
     def _fail(self, op: Op, what: str) -> NoReturn:
         raise Violation(f"{source(op)} {what}", program(self.lines))

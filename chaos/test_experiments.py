@@ -1,0 +1,317 @@
+"""The harness itself: void rows, the matrix, the form of an order, and what a broken module makes of a process."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO, cast
+
+import psutil
+import pytest
+
+from chaos import killer
+from chaos.experiments import EXPERIMENTS, MATRIX, SCENES, SPILLED, Experiment, Scene, Void, free_at, matrix
+from chaos.trial import check, damage, look
+from model import lease
+from model.contract import (
+    FAULT_HOOKS,
+    Blocked,
+    Claim,
+    Crash,
+    Enqueue,
+    Finish,
+    Hook,
+    Op,
+    Redrive,
+    Reopen,
+    RunOnce,
+    State,
+    Ticket,
+    parse,
+)
+from model.counterexample import Violation
+from model.port import Queue, connect, load
+
+SHIPPED = killer.ROOT / "worker.py"
+FIRST_CLAIM = MATRIX[0]
+TICKET = Ticket("a", 5, "w", 1, 1, 50)
+
+
+# --- the matrix -------------------------------------------------------------------------------------------------------
+
+
+def test_every_hook_of_the_table_has_experiments() -> None:
+    assert {experiment.hook for experiment in MATRIX} == set(FAULT_HOOKS)
+
+
+def test_every_scene_is_killed_in_every_hook() -> None:
+    hooks = {scene.name: {row.hook for row in MATRIX if row.scene == scene.name} for scene in SCENES}
+    assert hooks == {scene.name: {hook for hook in FAULT_HOOKS if hook.op is type(scene.op)} for scene in SCENES}
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_no_experiment_is_void(experiment: Experiment) -> None:
+    lost, kept = experiment.outcomes()
+    assert lost != kept
+
+
+def test_a_hook_without_an_experiment_is_refused() -> None:
+    with pytest.raises(Void, match="after-enqueue of Enqueue: the hook is listed, but no experiment reaches it"):
+        matrix([*FAULT_HOOKS, Hook("after-enqueue", Enqueue, kept=False)], SCENES)
+
+
+def test_a_hook_that_never_fires_is_refused() -> None:
+    (row, *_) = matrix([Hook("after-lunch", Claim, kept=False)], SCENES)
+    with pytest.raises(Void, match="first claim, killed in after-lunch: the hook is listed, but never fired"):
+        row.outcomes()
+
+
+def test_a_claim_that_only_buries_is_refused() -> None:
+    (row, *_) = matrix(FAULT_HOOKS[:1], [Scene("burial", (Enqueue("a", 5, 0, 10),), Claim("w", 10))])
+    with pytest.raises(Void, match="burial, killed in after-claim: the hook is listed, but never fired"):
+        row.outcomes()
+
+
+@pytest.mark.parametrize("hook", FAULT_HOOKS[:2], ids=lambda hook: hook.name)
+def test_an_experiment_that_changes_nothing_is_refused(hook: Hook, tmp_path: Path, did: Counter[str]) -> None:
+    void = replace(FIRST_CLAIM, setup=(), hook=hook)
+    with pytest.raises(Void, match="lost and kept are the same state"):
+        check(void, Queue(load(SHIPPED), tmp_path / "queue.db"), SHIPPED, did)
+    assert not did
+
+
+def test_a_void_row_is_no_violation() -> None:
+    assert not issubclass(Void, Violation)
+    assert not issubclass(killer.Unanswered, Violation)
+
+
+def test_the_last_lease_decides_when_all_are_free() -> None:
+    state = State()
+    for op in (Enqueue("a", 5, 0, 900), Enqueue("b", 5, 70, 900), Claim("w", 0, 50)):
+        state, _ = lease.step(state, op)
+    assert free_at(state, 0) == 70
+    assert free_at(state, 80) == 80
+
+
+# --- the form of an order ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        Enqueue("a", 5, 0, 50_000),
+        Claim("w", 10**15),
+        Finish(TICKET, "retry", 5, 20),
+        Redrive("a", 2, 50_000, "it's"),
+        RunOnce("w", 0, 5, jitter=0.1, meanwhile=(Claim("x", -1), Finish(TICKET, "ok", 5))),
+        Crash(Claim("w", 0), "after-claim", "SIGKILL"),
+        Blocked(Claim("w", 0)),
+        Reopen(),
+    ],
+    ids=lambda op: type(op).__name__,
+)
+def test_an_operation_is_read_back_from_its_repr(op: Op) -> None:
+    assert parse(repr(op)) == op
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "Claim",
+        "Claim(",
+        "Claim()",
+        "Claim('w', 0, 1, 2)",
+        "Claim(owner='w', now_ms=0, why=1)",
+        "Claim(**{'owner': 'w', 'now_ms': 0})",
+        "Claim(*('w', 0))",
+        "Claim('w', now())",
+        "Claim('w', __import__('os').getpid())",
+        "contract.Claim('w', 0)",
+        "(Claim('w', 0),)",
+        repr(TICKET),
+        "(" * 10_000,
+    ],
+)
+def test_other_text_is_no_operation(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^not an operation: "):
+        parse(text)
+
+
+# --- what a broken module makes of a process --------------------------------------------------------------------------
+
+
+def _module(folder: Path, override: str) -> Path:
+    """The shipped module with something after it."""
+    path = folder / "wrong.py"
+    path.write_text(f"{SHIPPED.read_text()}\nimport subprocess, sys\n{override}\n")
+    return path
+
+
+def _with_claim(folder: Path, body: str) -> Path:
+    signature = "con, owner, now_ms, lease_ms=1000, fault=None, right=claim"
+    return _module(folder, f"def claim({signature}):\n    {body}")
+
+
+def _children() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if "chaos.child" in child.cmdline()]
+
+
+WRONG = {
+    "passes no fault on": (
+        "return right(con, owner, now_ms, lease_ms)",
+        Violation,
+        f"on the way to after-claim (first claim): worker.claim returns {asdict(TICKET)}, never called after-claim",
+    ),
+    "raises": (
+        "raise RuntimeError('no')",
+        Violation,
+        "on the way to after-claim (first claim): worker.claim raises RuntimeError: no, never called after-claim",
+    ),
+    "exits": (
+        "raise SystemExit(3)",
+        Violation,
+        "on the way to after-claim (first claim): worker.claim raises SystemExit: 3, never called after-claim",
+    ),
+    "calls another hook first": (
+        "fault('early'); return right(con, owner, now_ms, lease_ms, fault)",
+        Violation,
+        "on the way to after-claim (first claim): worker.claim calls early, after-claim, must call after-claim",
+    ),
+    "ends its process": (
+        "print('bye', flush=True); os._exit(3)",
+        killer.Unanswered,
+        "the process ended before its hook, with status 3: bye",
+    ),
+    "interrupts itself": (
+        "raise KeyboardInterrupt",
+        killer.Unanswered,
+        "the process ended before its hook, with status -2: KeyboardInterrupt",
+    ),
+    "never returns": (
+        "while True: pass",
+        killer.Unanswered,
+        "the process has not reached its hook after 1 s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "error", "line"), WRONG.values(), ids=WRONG)
+def test_a_claim_that_does_otherwise_is_reported(
+    body: str,
+    error: type[Exception],
+    line: str,
+    tmp_path: Path,
+    did: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if line.endswith("1 s"):
+        monkeypatch.setattr(killer, "PATIENCE_S", 1)
+    module = _with_claim(tmp_path, body)
+    with pytest.raises(error) as caught:
+        check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did)
+    assert str(caught.value).splitlines()[0] == line
+    assert not did
+    assert not _children()
+
+
+def test_a_process_that_leaves_others_is_no_answer(tmp_path: Path, did: Counter[str]) -> None:
+    sleeper = "subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)"
+    module = _with_claim(tmp_path, f"{sleeper}; return right(con, owner, now_ms, lease_ms, fault)")
+    with pytest.raises(killer.Unanswered, match="the process had started 1 other processes"):
+        check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did)
+    assert not _children()
+
+
+def test_a_module_that_opens_once_only_is_reported(tmp_path: Path, did: Counter[str]) -> None:
+    again = (
+        "def open_queue(path, right=open_queue):\n    assert not os.path.exists(path), 'again'\n    return right(path)"
+    )
+    module = _module(tmp_path, again)
+    with pytest.raises(Violation, match=r"worker.open_queue raises AssertionError: again, in another process"):
+        check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did)
+
+
+def test_a_tight_transaction_leaves_a_hot_journal(tmp_path: Path, did: Counter[str]) -> None:
+    check(SPILLED, Queue(load(SHIPPED), tmp_path / "queue.db"), SHIPPED, did)
+    assert did == {"processes killed": 1, "lost": 1, "journals rolled back": 1}
+
+
+COMMITS_EARLY = """
+def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
+    return right(con, owner, now_ms, lease_ms, fault and (lambda hook: (con.execute("COMMIT"), fault(hook))))
+"""
+DELETES_THE_JOURNAL = """
+def open_queue(path, right=open_queue):
+    with contextlib.suppress(OSError):
+        os.unlink(str(path) + "-journal")
+    return right(path)
+"""
+
+
+@pytest.mark.parametrize(
+    ("experiment", "override"),
+    [(FIRST_CLAIM, COMMITS_EARLY), (SPILLED, DELETES_THE_JOURNAL)],
+    ids=["commits early", "deletes the journal"],
+)
+def test_the_program_of_a_violation_shows_it_again(
+    experiment: Experiment, override: str, tmp_path: Path, did: Counter[str]
+) -> None:
+    module = _module(tmp_path, override)
+    with pytest.raises(Violation) as caught:
+        check(experiment, Queue(load(module), tmp_path / "judged.db"), module, did)
+    text = "\n".join(caught.value.program).replace("import worker", "import wrong as worker", 1)
+    subprocess.run([sys.executable, "-c", text], cwd=tmp_path, check=True)  # noqa: S603 - the program is ours
+    lost, _ = experiment.outcomes()
+    assert lost != look(tmp_path / "judged.db") == look(tmp_path / "queue.db")
+
+
+def test_a_look_sees_who_holds_the_write_lock(tmp_path: Path) -> None:
+    path = tmp_path / "queue.db"
+    with contextlib.closing(load(SHIPPED).open_queue(path)) as con:
+        con.execute("BEGIN IMMEDIATE").close()
+        assert look(path) == State()
+        assert look(path, writing=True) == "another connection cannot write: database is locked"
+
+
+def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "queue.db"
+    path.write_text("a" * 4096)
+    assert damage(path) == "file is not a database"
+
+
+def test_a_process_does_not_outlive_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "queue.db"
+    parent = f"""
+import sys
+from pathlib import Path
+from typing import IO, cast
+from chaos.experiments import MATRIX
+from chaos.killer import hear, started
+from model.port import Queue, connect, load
+module, path = Path({str(SHIPPED)!r}), Path({str(path)!r})
+queue = Queue(load(module), path)
+con = queue.worker.open_queue(path)
+queue.worker.enqueue(con, {{"id": "a", "qty": 5}}, 0, 50_000)
+with started(MATRIX[0], queue, module) as child:
+    assert hear(child).what == "stands"
+    print(child.process.pid, flush=True)
+    sys.stdin.read()
+"""
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-c", parent], cwd=killer.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            child = psutil.Process(int(cast("IO[str]", process.stdout).readline()))
+        finally:
+            psutil.Process(process.pid).kill()
+    with contextlib.closing(connect(path)) as con:
+        con.execute("PRAGMA busy_timeout = 20000").close()
+        con.execute("BEGIN IMMEDIATE").close()  # which the process stood in the way of
+    _, alive = psutil.wait_procs([child], timeout=5)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
