@@ -44,9 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=[question.name for question in SOMETIMES],
         help="print the shortest program after which this `sometimes` was seen",
     )
-    parser.add_argument(
-        "--diagram", action="store_true", help="print the status diagram as Mermaid source"
-    )
+    parser.add_argument("--diagram", action="store_true", help="print the status diagram as Mermaid source")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""A concurrent history as data: calls with their two ends, as JSON lines, and made up from a seed.
+"""A concurrent history as data: calls with their two ends, as JSON lines, and made up.
 
 Each process writes a file of its own: a line before an operation starts and a line after it returned, with times in ns
 on one clock that all processes share (``time.monotonic_ns``). Whoever reaps a killed process may write that it ended.
@@ -10,8 +10,7 @@ import heapq
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from random import Random
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from model import lease
 from model.contract import (
@@ -162,9 +161,8 @@ def decode(data: object) -> Reply:
         case {"returns": dict() as fields}:
             for form in (Ticket, Ran, Odd):
                 if fields.keys() == set(form.__slots__):
-                    return Return(cast("Ticket | Ran | Odd", form(**fields)))
+                    return Return(form(**fields))
     raise ValueError(f"not a reply: {data!r}")
-
 
 
 # --- made up ----------------------------------------------------------------------------------------------------------
@@ -178,12 +176,21 @@ class Mix:
     """A crowd at a queue: shares of 1, spans in ms."""
 
     processes: int = 8
+    producers: int = 2
     jobs: int = 40
     killed: float = 0.02
+    reaped: float = 0.0
     locked: float = 0.02
     redriven: float = 0.03
     lease_ms: int = 60
     ttl_ms: int = 600
+
+
+class Chance(Protocol):
+    """What ``random.Random(seed)`` offers: nothing here is random but by what the caller lends."""
+
+    def random(self) -> float: ...
+    def randrange(self, start: int, stop: int, /) -> int: ...
 
 
 class _Due(NamedTuple):
@@ -203,19 +210,19 @@ class Made(NamedTuple):
     final: State
 
 
-def made(seed: int, ops: int, mix: Mix | None = None) -> Made:
+def made(random: Chance, ops: int, mix: Mix | None = None) -> Made:
     """A linearizable history by construction: each call takes effect at one instant between its two ends.
 
     A killed process is replaced by another; what its call did is kept or lost, and its last call stays info.
     """
-    crowd = _Crowd(mix or Mix(), Random(seed))  # noqa: S311 - no secret
+    crowd = _Crowd(mix or Mix(), random)
     return Made(tuple(crowd.calls(ops)), crowd.state)
 
 
 class _Crowd:
     """Processes that work on one queue, one call at a time each; ``state`` is what they have made of it so far."""
 
-    def __init__(self, mix: Mix, random: Random) -> None:
+    def __init__(self, mix: Mix, random: Chance) -> None:
         self.mix = mix
         self.random = random
         self.state = lease.EMPTY
@@ -236,7 +243,9 @@ class _Crowd:
             if killed:
                 self.held.pop(due.seat, None)
                 self._sit(due.seat, f"{due.process}'", returned)
-                yield Call(due.process, due.op, due.invoked)
+                yield Call(
+                    due.process, due.op, due.invoked, returned if self.random.random() < self.mix.reaped else None
+                )
             else:
                 self._take(due.seat, reply)
                 self._sit(due.seat, due.process, returned)
@@ -256,11 +265,11 @@ class _Crowd:
 
     def _op(self, seat: int, process: str, now_ms: int) -> Plain:
         if seat in self.held and self.random.random() < 0.8:
-            outcome = self.random.choice(OUTCOMES)
-            return Finish(self.held.pop(seat), outcome, now_ms, self.random.randrange(self.mix.lease_ms))
-        job_id, share = f"j{self.random.randrange(self.mix.jobs)}", self.random.random()
+            outcome = OUTCOMES[self.random.randrange(0, len(OUTCOMES))]
+            return Finish(self.held.pop(seat), outcome, now_ms, self.random.randrange(0, self.mix.lease_ms))
+        job_id, share = f"j{self.random.randrange(0, self.mix.jobs)}", self.random.random()
         if share < self.mix.redriven:
             return Redrive(job_id, now_ms, self.mix.ttl_ms, "why")
-        if share < 0.4:
+        if seat < self.mix.producers:
             return Enqueue(job_id, 1, now_ms, self.mix.ttl_ms)
         return Claim(process.rstrip("'"), now_ms, self.mix.lease_ms)

@@ -81,11 +81,13 @@ def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
 
     A crash reaches none beyond its own; a blocked operation none beyond the COMMIT that fails.
     """
-    plain = op.op if isinstance(op, Crash | Blocked) else op
-    _, reply = step(state, plain)
-    if not _made_its_change(reply):
-        return ()
-    hooks = hooks_of(plain)
+    _, reply = step(state, op.op if isinstance(op, Crash | Blocked) else op)
+    return hooks_called(op) if made_its_change(reply) else ()
+
+
+def hooks_called(op: Op) -> tuple[Hook, ...]:
+    """The hooks that ``op`` calls where it makes its change."""
+    hooks = hooks_of(op.op if isinstance(op, Crash | Blocked) else op)
     if isinstance(op, Blocked):
         return tuple(hook for hook in hooks if not hook.kept)
     names = [hook.name for hook in hooks]
@@ -94,7 +96,8 @@ def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
     return hooks
 
 
-def _made_its_change(reply: Reply) -> bool:
+def made_its_change(reply: Reply) -> bool:
+    """Whether an operation that answers so, and neither crashes nor is blocked, has made its change."""
     return isinstance(reply, Return) and reply.value is not None and reply.value is not False
 
 
@@ -245,7 +248,7 @@ def _finish_of(ticket: Ticket, op: RunOnce) -> Finish:
 def _crash(state: State, op: Crash) -> Step:
     """A change whose COMMIT was not reached is lost whole; one whose COMMIT was reached is kept whole."""
     after, reply = apply(state, op.op)
-    if _made_its_change(reply):
+    if made_its_change(reply):
         for hook in hooks_of(op.op):
             if hook.name == op.hook:
                 return (after if hook.kept else state), PLANTED

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Generic, Literal, TypeVar
 
 from model import lease
@@ -30,19 +31,24 @@ SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Spec(Generic[S, O, R]):
-    """What a history is judged by; all but the first two only make the search shorter, if what they say is true.
+    """What a history is judged by. ``fails`` are the replies that say that nothing happened, legal in every state.
 
-    ``fails``: replies that say that nothing happened, legal in every state. ``once(reply)``: what no two calls of one
-    order can be given, or None. ``forget(initial, ops)(state)``: the state without what none of ``ops`` can see.
-    ``leads(state, final)``: False only if ``final`` cannot be reached from ``state``.
+    The others make the search shorter. ``once(reply)``: what no two calls of one order can be given, or None.
+    ``outlook(initial, calls, final)(state)``: the state without what none of the calls can see, or None if it can lead
+    neither to all their replies nor to the final state. ``first(calls)(one, other)``: whether to try ``one`` before
+    ``other``, although it returned later.
     """
 
     initial: S
     step: Callable[[S, O], tuple[S, R]]
     fails: Collection[R] = ()
     once: Callable[[R], Hashable] = lambda _reply: None
-    forget: Callable[[S, Sequence[O]], Callable[[S], S]] = lambda _initial, _ops: lambda state: state
-    leads: Callable[[S, S], bool] = lambda _state, _final: True
+    outlook: Callable[[S, Sequence[Call[O, R]], S | None], Callable[[S], S | None]] = lambda _initial, _calls, _final: (
+        lambda state: state
+    )
+    first: Callable[[Sequence[Call[O, R]]], Callable[[Call[O, R], Call[O, R]], bool]] = lambda _calls: (
+        lambda _one, _other: False
+    )
     differences: Callable[[S, S], str] = lambda got, want: f"{got!r}, must be {want!r}"
 
 
@@ -96,7 +102,7 @@ def check(
 def _shortest(history: Sequence[Call[O, R]], spec: Spec[S, O, R], found: _Found[S, O, R], budget: int) -> Verdict[O, R]:
     """Bisect, as a history has an order if a longer one has; most often it is the very return that was not passed."""
     ends = sorted({_end(call) for call in history if _is_answered(call, spec)})
-    steps, low, high = found.steps, ends.index(found.stuck), len(ends)
+    steps, low, high = found.steps, _explained(ends, found), len(ends)
     probe = low + 1
     while low + 1 < high:
         tried = _search(cut(history, ends[probe - 1]), spec, None, budget - steps)
@@ -106,17 +112,24 @@ def _shortest(history: Sequence[Call[O, R]], spec: Spec[S, O, R], found: _Found[
         if tried.verdict == "valid":
             low = probe
         else:
-            high, low, found = probe, max(low, ends.index(tried.stuck)), tried
+            high, low, found = probe, max(low, _explained(ends, tried)), tried
         probe = (low + high) // 2
     prefix = cut(history, ends[high - 1])
     return Verdict("invalid", _line(prefix, spec, found, ends[high - 1]), steps, found.order, prefix)
+
+
+def _explained(ends: Sequence[int], found: _Found[S, O, R]) -> int:
+    """How many of the returns the longest order explains."""
+    return len(ends) if found.stuck is None else ends.index(found.stuck)
 
 
 def _line(prefix: Sequence[Call[O, R]], spec: Spec[S, O, R], found: _Found[S, O, R], end: int) -> str:
     last = next(call for call in prefix if call.returned == end and _is_answered(call, spec))
     count = sum(call.reply is not None for call in prefix)
     answer = spec.step(found.state, last.op)[1]
-    return f"invalid: no order explains the first {count} returns: {last}; the model, after the longest order: {answer!r}"
+    return (
+        f"invalid: no order explains the first {count} returns: {last}; the model, after the longest order: {answer!r}"
+    )
 
 
 def _bad_end(history: Sequence[Call[O, R]], spec: Spec[S, O, R], final: S, free: _Found[S, O, R]) -> Verdict[O, R]:
@@ -143,7 +156,8 @@ class _Plan(Generic[S, O, R]):
     windows: tuple[int, ...]
     after: Mapping[int, int]
     given: frozenset[Hashable]
-    forget: Callable[[S], S]
+    outlook: Callable[[S], S | None]
+    hints: tuple[int, ...]
 
 
 def _end(call: Call[O, R]) -> int:
@@ -158,15 +172,34 @@ def _plan(history: Sequence[Call[O, R]], spec: Spec[S, O, R], final: S | None) -
     answered = sorted((call for call in history if _is_answered(call, spec)), key=_end)
     info = sorted((call for call in history if call.reply is None), key=lambda call: -call.invoked)
     calls = (*answered, *info)
-    ops = [call.op for call in calls]
+    windows = (*_windows(calls, answered), (1 << len(calls)) - 1)
     return _Plan(
         calls,
         len(answered),
-        (*_windows(calls, answered), (1 << len(calls)) - 1),
-        {n: _bits(calls, call.returned) for n, call in enumerate(calls) if call.reply is None and call.returned is not None},
+        windows,
+        {
+            n: _bits(calls, call.returned)
+            for n, call in enumerate(calls)
+            if call.reply is None and call.returned is not None
+        },
         frozenset(spec.once(call.reply) for call in answered if call.reply is not None) - {None},
-        spec.forget(spec.initial, ops) if final is None else lambda state: state,
+        spec.outlook(spec.initial, calls, final),
+        tuple(_hints(calls, windows, spec)),
     )
+
+
+def _hints(calls: Sequence[Call[O, R]], windows: Sequence[int], spec: Spec[S, O, R]) -> Iterator[int]:
+    """Of each call, the later ones among which it could stand that had better be tried first."""
+    first = spec.first(calls)
+    for number, call in enumerate(calls):
+        later = windows[min(number, len(windows) - 1)] >> number + 1 << number + 1
+        yield sum(1 << other for other in _numbers(later) if first(calls[other], call))
+
+
+def _numbers(bits: int) -> Iterator[int]:
+    while bits:
+        yield (bits & -bits).bit_length() - 1
+        bits &= bits - 1
 
 
 def _bits(calls: Sequence[Call[O, R]], time: int) -> int:
@@ -201,7 +234,7 @@ class _Found(Generic[S, O, R]):
     verdict: Literal["valid", "invalid", "unknown"]
     order: tuple[Call[O, R], ...]
     state: S
-    stuck: int
+    stuck: int | None
     steps: int
 
 
@@ -218,22 +251,24 @@ def _search(history: Sequence[Call[O, R]], spec: Spec[S, O, R], final: S | None,
             stack.pop()
             continue
         steps += 1
-        child = _next(node, plan, spec, final)
+        child = _next(node, plan, spec)
         if child is not None and not _was_seen(child, seen, plan.answered):
             stack.append(child)
             best = max(best, child, key=lambda one: _target(one.placed))
     return _found("unknown" if stack else "invalid", plan, best, steps)
 
 
-def _found(verdict, plan, node, steps):
-    target = _target(node.placed)
-    stuck = _end(plan.calls[min(target, plan.answered-1)]) if plan.answered else 0
-    order = []
-    state = node.state
+def _found(
+    verdict: Literal["valid", "invalid", "unknown"], plan: _Plan[S, O, R], last: _Node[S], steps: int
+) -> _Found[S, O, R]:
+    order: deque[Call[O, R]] = deque()
+    node = last
     while node.parent is not None:
-        order.append(plan.calls[node.via])
+        order.appendleft(plan.calls[node.via])
         node = node.parent
-    return _Found(verdict, tuple(reversed(order)), state, stuck, steps)
+    target = _target(last.placed)
+    stuck = _end(plan.calls[target]) if target < plan.answered else None
+    return _Found(verdict, tuple(order), last.state, stuck, steps)
 
 
 def _target(placed: int) -> int:
@@ -241,11 +276,18 @@ def _target(placed: int) -> int:
     return (~placed & (placed + 1)).bit_length() - 1
 
 
-def _next(node: _Node[S], plan: _Plan[S, O, R], spec: Spec[S, O, R], final: S | None) -> _Node[S] | None:
+def _choice(todo: int, hints: Sequence[int]) -> int:
+    number = (todo & -todo).bit_length() - 1
+    while better := todo & hints[number]:
+        number = (better & -better).bit_length() - 1
+    return number
+
+
+def _next(node: _Node[S], plan: _Plan[S, O, R], spec: Spec[S, O, R]) -> _Node[S] | None:
     """Try one more call in this configuration."""
-    bit = node.todo & -node.todo
+    number = _choice(node.todo, plan.hints)
+    bit = 1 << number
     node.todo ^= bit
-    number = bit.bit_length() - 1
     call = plan.calls[number]
     state, reply = spec.step(node.state, call.op)
     if number < plan.answered:
@@ -253,12 +295,12 @@ def _next(node: _Node[S], plan: _Plan[S, O, R], spec: Spec[S, O, R], final: S | 
             return None
     elif state == node.state or node.placed & plan.after.get(number, 0) or spec.once(reply) in plan.given:
         return None
-    state = plan.forget(state)
-    if final is not None and not spec.leads(state, final):
+    kept = plan.outlook(state)
+    if kept is None:
         return None
     placed = node.placed | bit
     todo = plan.windows[min(_target(placed), plan.answered)] & ~placed
-    return _Node(placed, state, todo, number, node)
+    return _Node(placed, kept, todo, number, node)
 
 
 def _was_seen(node: _Node[S], seen: dict[tuple[int, S], list[int]], answered: int) -> bool:
@@ -276,26 +318,40 @@ def _was_seen(node: _Node[S], seen: dict[tuple[int, S], list[int]], answered: in
 # --- the lease queue --------------------------------------------------------------------------------------------------
 
 
-def _issued(reply: Reply) -> Hashable:
-    """A token is issued once."""
+def _issued(reply: Reply | None) -> tuple[str, int] | None:
+    """A token of a job is issued once."""
     ticket = reply.value if isinstance(reply, Return) else None
     return (ticket.id, ticket.token) if isinstance(ticket, Ticket) else None
 
 
-def _forget(initial: State, ops: Sequence[Op]) -> Callable[[State], State]:
-    """Without the audit, and without jobs that are done or dead for good; if another enqueue may come, all but their
-    identity.
+def _outlook(initial: State, calls: Sequence[Call[Op, Reply]], final: State | None) -> Callable[[State], State | None]:
+    """With the final rows at hand, each state must lead to them; otherwise, what nobody will see is forgotten."""
+    if final is None:
+        return _Unseen(initial, calls)
+    return lambda state: state if _leads(state, final) else None
+
+
+class _Unseen:
+    """The state without the audit and the jobs that are closed for good; of one that another enqueue may name, its
+    identity stays. None if a job is closed for good before its last ticket.
     """
-    plain = [op.op if isinstance(op, Crash | Blocked) else op for op in ops]
-    redriven = {op.job_id for op in plain if isinstance(op, Redrive)}
-    named = Counter([op.id for op in plain if isinstance(op, Enqueue)] + [job.id for job in initial.jobs])
 
-    def lasting(job: Job) -> Job | None:
-        if job.status not in ("done", "dead") or job.id in redriven:
-            return job
-        return Job(job.seq, job.id, job.qty, "done", 0, 0, 0, 0, 0, None, None, None) if named[job.id] > 1 else None
+    def __init__(self, initial: State, calls: Sequence[Call[Op, Reply]]) -> None:
+        plain = [call.op.op if isinstance(call.op, Crash | Blocked) else call.op for call in calls]
+        self.made = Counter([op.id for op in plain if isinstance(op, Enqueue)] + [job.id for job in initial.jobs])
+        self.redriven = {op.job_id for op in plain if isinstance(op, Redrive)}
+        self.tokens = dict(sorted(filter(None, (_issued(call.reply) for call in calls))))
 
-    return lambda state: State(tuple([kept for job in state.jobs if (kept := lasting(job))]))
+    def __call__(self, state: State) -> State | None:
+        jobs = []
+        for job in state.jobs:
+            if job.status not in ("done", "dead") or job.id in self.redriven or job.max_attempts == 0:
+                jobs.append(job)
+            elif job.token < self.tokens.get(job.id, 0):
+                return None
+            elif self.made[job.id] > 1:
+                jobs.append(Job(job.seq, job.id, job.qty, "done", 0, 0, 0, 0, 0, None, None, None))
+        return State(tuple(jobs))
 
 
 def _leads(state: State, final: State) -> bool:
@@ -305,7 +361,7 @@ def _leads(state: State, final: State) -> bool:
         return False
     redriven = {audit.id for audit in final.redrives[written:]}
     return all(
-        job == last or (_may_become(job, last) and (job.id in redriven or job.status not in ("done", "dead")))
+        job == last or (_may_become(job, last) and (job.id in redriven or job.status != "dead"))
         for job, last in zip(state.jobs, final.jobs, strict=False)
     )
 
@@ -315,6 +371,26 @@ def _may_become(job: Job, last: Job) -> bool:
     return same and job.status != "done" and job.token <= last.token
 
 
-QUEUE: Spec[State, Op, Reply] = Spec(
-    lease.EMPTY, lease.step, (LOCKED,), _issued, _forget, _leads, differences
-)
+def _first(calls: Sequence[Call[Op, Reply]]) -> Callable[[Call[Op, Reply], Call[Op, Reply]], bool]:
+    """Jobs are handed out in the order in which they came: so their enqueues are tried, and those of no ticket last."""
+    handed: dict[str, int] = {}
+    for call in sorted(calls, key=_end, reverse=True):
+        if issued := _issued(call.reply):
+            handed[issued[0]] = _end(call)
+
+    def rank(call: Call[Op, Reply]) -> float | None:
+        if not isinstance(call.op, Enqueue):
+            return None
+        return handed.get(call.op.id, inf)
+
+    def first(one: Call[Op, Reply], other: Call[Op, Reply]) -> bool:
+        mine, its = rank(one), rank(other)
+        if its == inf and other.reply is None:
+            return mine != inf
+        return mine is not None and its is not None and mine < its
+
+    return first
+
+
+QUEUE: Spec[State, Op, Reply] = Spec(lease.EMPTY, lease.step, (LOCKED,), _issued, _outlook, _first, differences)
+"""The lease queue from an empty file on. A final state has its ``seq`` counted from 1 without gaps, as the model's."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
+from urllib.parse import quote
 
 from model.contract import (
     LOCKED,
@@ -177,9 +178,9 @@ def perform(queue: Queue, con: sqlite3.Connection, op: Performed, watch: Fault |
     planted = PLANTS[op.error if isinstance(op, Crash) else "Exception"]("planted")
     try:
         with _surroundings(queue, con, op):
-            return _reply(_call(queue, con, op, _fault(op, watch, planted), planted))
+            return returned(_call(queue, con, op, _fault(op, watch, planted), planted))
     except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001 - each is a reply
-        return _raised(queue.worker, error, planted)
+        return raised(queue.worker, error, planted)
 
 
 def _fault(op: Performed, watch: Fault | None, planted: BaseException) -> Fault | None:
@@ -253,7 +254,7 @@ def ticket_dict(ticket: Ticket) -> dict[str, Any]:
     return {name: getattr(ticket, name) for name in Ticket.__slots__}
 
 
-def _reply(raw: object) -> Return:
+def returned(raw: object) -> Return:
     """``raw`` in the model's words; types are exact, so that 1 is never taken for True."""
     if raw is None or type(raw) is bool or type(raw) is str:
         return Return(raw)
@@ -269,7 +270,7 @@ def _has_form(raw: object, form: type[Ticket | Ran]) -> bool:
     return all(type(raw[name]).__name__ == kind for name, kind in form.__annotations__.items())
 
 
-def _raised(worker: Worker, error: BaseException, planted: BaseException) -> Raise:
+def raised(worker: Worker, error: BaseException, planted: BaseException | None) -> Raise:
     """The error in the model's words; it loses its traceback, since a frame may hold a half-read cursor."""
     if isinstance(error, KeyboardInterrupt) and error is not planted:
         raise error
@@ -291,7 +292,8 @@ def _raised(worker: Worker, error: BaseException, planted: BaseException) -> Rai
 
 def connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
     """A connection of the harness to an existing file: reads and writes, so that a hot journal is rolled back."""
-    return sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=rw", uri=True, timeout=5, isolation_level=None)
+    name = os.path.abspath(path)  # noqa: PTH100 - to resolve it costs more than to open it, and SQLite follows links
+    return sqlite3.connect(f"file:{quote(name)}?mode=rw", uri=True, timeout=5, isolation_level=None)
 
 
 _ALL = "SELECT {} FROM {} ORDER BY seq"

@@ -185,6 +185,11 @@ SCOPES = {
     for name, domains in {
         "one": Domains(jobs=1, owners=("v", "w"), budgets=(1, 2), ttls=(4,), leases=(2,), redrives=1),
         "two": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=0),
+        "again": Domains(jobs=1, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=2),
+        "pair": Domains(jobs=2, owners=("v", "w"), budgets=(2,), ttls=(2,), leases=(1,), redrives=0),
+        "rescue": Domains(jobs=2, owners=("v", "w"), budgets=(1,), ttls=(1,), leases=(1,), redrives=1),
+        "pairr": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(2,), leases=(1,), redrives=1),
+        "three": Domains(jobs=3, owners=("v", "w"), budgets=(1,), ttls=(2,), leases=(1,), redrives=0),
         "twor": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=1),
         "tworr": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=2),
     }.items()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from model import lease
-from model.contract import Op, Reply, State
+from model.contract import Op, Redrive, Reply, State
 from model.counterexample import differences
 from model.explorer import Broken, Invariant, Law, Scope, Sometimes, explore
 from model.invariants import INVARIANTS, LAWS
@@ -56,8 +56,9 @@ def test_a_broken_law_is_found_at_its_nearest() -> None:
 
 
 def test_the_first_state_counts_too() -> None:
+    never_zero: Invariant[int] = Invariant("never zero", "", lambda n: n != 0)
     with pytest.raises(Broken) as broken:
-        explore(counter(), [Invariant("never zero", "", bool)])
+        explore(counter(), [never_zero])
     assert broken.value.path == []
 
 
@@ -121,7 +122,7 @@ def break_model(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault == "token":
         revive = lease._redrive
 
-        def forgetful(state: State, op: lease.Redrive) -> tuple[State, Reply]:
+        def forgetful(state: State, op: Redrive) -> tuple[State, Reply]:
             after, reply = revive(state, op)
             if after is state:
                 return state, reply

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from model import lease
-from model.contract import Blocked, Claim, Crash, Enqueue, Finish, Odd, Redrive, Reopen, Return, RunOnce, Ticket
+from model.contract import Blocked, Claim, Crash, Enqueue, Finish, Odd, Op, Redrive, Reopen, Return, RunOnce, Ticket
 from model.counterexample import Violation, differences, program, show
 from model.port import connect, observe
 from stateful_tests.lockstep import Lockstep
 
 TICKET = Ticket("a", 5, "w", token=1, attempt=1, lease_until=100)
-OPS = (
+OPS: tuple[Op, ...] = (
     Enqueue("a", 5, 0, 50_000),
     Blocked(Claim("w", 0, 100)),
     Crash(Claim("w", 0, 100), "after-claim", "KeyboardInterrupt"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from stateful_tests.verdict import LAYERS, Check, Word, judge, table
+from stateful_tests.verdict import LAYERS, OPTIONAL, WHOLE, Check, Verdict, Word, judge, table
 
 
 def check(layer: str, word: Word = "valid", name: str = "test_it") -> Check:
-    return Check(f"{layer}.py::{name}", layer, word, 1.5, {"operations": 1000}, why="" if word == "valid" else "why")
+    covered = {"claim": (3, 3)} if layer in WHOLE else {}
+    why = "" if word == "valid" else "why"
+    return Check(f"{layer}.py::{name}", layer, word, 1.5, {"operations": 1000}, covered, why=why)
 
 
 ALL = [check(layer) for layer in LAYERS]
@@ -43,6 +45,39 @@ def test_whatever_stays_open_is_unknown(checks: list[Check], missing: list[str],
     assert verdict.unanswered
 
 
+def skipped(layer: str, why: str = "no strace on the PATH") -> Check:
+    return Check(f"{layer}.py::test_skipped_{why}", layer, "unknown", 0.0, why=why, skipped=True)
+
+
+LACKING = [skipped(check.layer) if check.layer in OPTIONAL else check for check in ALL]
+
+
+def test_an_optional_layer_may_be_skipped() -> None:
+    verdict = judge([*LACKING, *(skipped(name) for name in OPTIONAL)])
+    assert (verdict.word, verdict.unanswered) == ("valid", [])
+    assert (
+        verdict.not_tried == verdict.as_json()["not_tried"] == [f"{name}: no strace on the PATH" for name in OPTIONAL]
+    )
+    assert [layer.word for layer in verdict.layers if layer.name in OPTIONAL] == ["not tried"] * len(OPTIONAL)
+    assert judge(ALL).not_tried == []
+
+
+def test_every_other_outcome_of_an_optional_layer_counts() -> None:
+    for name in OPTIONAL:
+        assert judge([*LACKING, check(name, "unknown", "test_b")]).word == "unknown"
+        assert judge([*LACKING, check(name, "invalid", "test_b")]).word == "invalid"
+        assert judge([other for other in ALL if other.layer != name]).unanswered == [
+            f"{name}: no check of this layer ran"
+        ]
+
+
+def test_a_skip_in_any_other_layer_is_unknown() -> None:
+    for name in set(LAYERS) - set(OPTIONAL):
+        verdict = judge([*ALL, skipped(name)])
+        assert (verdict.word, verdict.not_tried) == ("unknown", [])
+        assert verdict.unanswered[0].endswith(": no strace on the PATH")
+
+
 def test_a_layer_is_as_bad_as_its_worst_check() -> None:
     layers = {layer.name: layer for layer in judge([*ALL, check("contract", "unknown", "b")]).layers}
     assert layers["contract"].word == "unknown"
@@ -54,10 +89,47 @@ def test_a_layer_is_as_bad_as_its_worst_check() -> None:
     )
 
 
+def shards(*covered: dict[str, tuple[int, int]], word: Word = "valid") -> Verdict:
+    """The verdict where the layer "transitions" consists of these checks, the first of them with this word."""
+    parts = [
+        Check(f"t.py::t[{n}]", "transitions", "valid" if n else word, 1, covered=each) for n, each in enumerate(covered)
+    ]
+    return judge([*(other for other in ALL if other.layer != "transitions"), *parts])
+
+
+def test_shards_add_up_to_the_whole() -> None:
+    verdict = shards({"claim": (2, 5), "finish": (4, 4)}, {"claim": (3, 5), "finish": (0, 4)})
+    assert (verdict.word, verdict.unanswered) == ("valid", [])
+    (layer,) = (layer for layer in verdict.layers if layer.name == "transitions")
+    assert layer.covered == {"claim": (5, 5), "finish": (4, 4)}
+    assert "9 of 9 transitions" in "\n".join(table(verdict.layers))
+
+
+@pytest.mark.parametrize(
+    ("covered", "says"),
+    [
+        ([{"claim": (4000, 9120)}, {"claim": (5000, 9120)}], "claim 9,000 of 9,120 replayed"),
+        ([{"claim": (5, 5)}, {"claim": (1, 5)}], "claim 6 of 5 replayed"),
+        ([{"claim": (5, 5)}, {"finish": (0, 1)}], "finish 0 of 1 replayed"),
+        ([{"claim": (2, 4)}, {"claim": (2, 5)}], "claim 4 of 5 replayed"),
+        ([{}, {}], "no check says how much there is to cover"),
+    ],
+)
+def test_less_than_the_whole_is_unknown(covered: list[dict[str, tuple[int, int]]], says: str) -> None:
+    verdict = shards(*covered)
+    assert (verdict.word, verdict.unanswered) == ("unknown", [f"transitions: {says}"])
+    assert {layer.name: layer.word for layer in verdict.layers}["transitions"] == "unknown"
+
+
+def test_a_violation_needs_no_whole() -> None:
+    verdict = shards({"claim": (1, 5)}, word="invalid")
+    assert (verdict.word, verdict.unanswered) == ("invalid", [])
+
+
 def test_the_table_is_aligned() -> None:
     lines = table(judge(ALL).layers)
     assert lines[0].split() == ["layer", "checks", "did", "result", "seconds"]
-    assert lines[1] == "contract        1  1,000 operations  valid       1.5"
+    assert lines[1].split() == ["contract", "1", "1,000", "operations", "valid", "1.5"]
     assert len({len(line) for line in lines}) == 1
 
 
