@@ -7,6 +7,7 @@ pytest is the only runner: xdist spreads the checks, JUnit reports them. A check
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -15,7 +16,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -25,15 +25,15 @@ from typing import Any, Final
 
 import pytest
 
+from model import scratch
 from model.counterexample import Violation
 from model.port import Worker, load
 from stateful_tests.lockstep import Lockstep, Transcript
-from stateful_tests.soak import progress, rounds
+from stateful_tests.soak import note, progress, rounds
 from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SETTINGS: Final = ROOT / "pyproject.toml"
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 IMPORT_SECONDS: Final = 30
 SETTLED: Final = "fencepost"
 SHOWN_IN_FULL: Final = 3
@@ -58,17 +58,29 @@ All options of pytest work too: --basetemp DIR chooses the disk that the queue f
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How much each layer does: programs of the stateful machine in each shard, and steps in each program."""
+    """How much each layer does: programs of the stateful machine in each shard, and steps in each program.
+
+    ``scopes`` are the worlds whose every transition is replayed, by all shards together; ``faults`` is how many system
+    calls are faulted, at most, in each check of that.
+    """
 
     shards: int
     programs: int
     steps: int
+    scopes: tuple[str, ...]
+    faults: int
 
 
 PROFILES: Final = {
-    "quick": Profile(shards=2, programs=20, steps=25),
-    "ci": Profile(shards=8, programs=60, steps=40),
-    "soak": Profile(shards=os.cpu_count() or 1, programs=200, steps=60),
+    "quick": Profile(shards=2, programs=20, steps=25, scopes=("one",), faults=3),
+    "ci": Profile(shards=8, programs=60, steps=40, scopes=("again", "rescue", "pair"), faults=8),
+    "soak": Profile(
+        shards=os.cpu_count() or 1,
+        programs=200,
+        steps=60,
+        scopes=("two", "three", "pairr", "twor", "tworr"),
+        faults=1000,
+    ),
 }
 
 
@@ -80,7 +92,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--gate", action="store_true", help="run the checks of every layer, and end with a verdict")
     group.addoption("--worker", metavar="PATH", help="the file to judge (the shipped worker.py)")
     group.addoption("--seed", metavar="N", type=int, help="fixes every random choice; drawn and printed otherwise")
-    group.addoption("--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)")
+    group.addoption(
+        "--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)"
+    )
     group.addoption("--profile", choices=sorted(PROFILES), default="ci", help="how much to do (ci)")
     group.addoption("--minutes", metavar="M", type=float, default=10.0, help="how long the soak profile goes on (10)")
 
@@ -137,7 +151,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option.base = option.basetemp
     option.soak_until = time.time() + 60 * option.minutes if option.profile == "soak" else 0.0
     if option.basetemp is None:
-        option.base = option.basetemp = Path(tempfile.mkdtemp(prefix=f"fencepost-{os.getpid()}-", dir=_fast_folder()))
+        option.base = option.basetemp = scratch.make()
         config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
     if option.gate and not option.collectonly:
         config.pluginmanager.register(Gate(config), "fencepost-gate")
@@ -149,11 +163,6 @@ def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without
     option = node.config.option
     settled = {name: getattr(option, name) for name in ("worker", "seed", "soak_until")}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
-
-
-def _fast_folder() -> Path:
-    """In memory where there is such a folder: no check here needs the disk, and many files are made."""
-    return MEMORY if os.access(MEMORY, os.W_OK) else Path(tempfile.gettempdir())
 
 
 def is_xdist_worker(config: pytest.Config) -> bool:
@@ -191,6 +200,14 @@ def did(request: pytest.FixtureRequest) -> Counter[str]:
 
 
 @pytest.fixture
+def covered(request: pytest.FixtureRequest) -> dict[str, list[int]]:
+    """By kind, what this check did and what there is to do in its layer: the verdict adds the first up."""
+    pairs: dict[str, list[int]] = {}
+    request.node.user_properties.append(("covered", pairs))
+    return pairs
+
+
+@pytest.fixture
 def transcript(request: pytest.FixtureRequest) -> Transcript:
     """Of all that this check performs: the same seed gives the same transcript."""
     transcript = Transcript()
@@ -216,10 +233,25 @@ def profile(request: pytest.FixtureRequest) -> Profile:
 
 
 @pytest.fixture
+def faults(profile: Profile) -> int:
+    """How many system calls a check faults, at most."""
+    return profile.faults
+
+
+@pytest.fixture
 def soak(request: pytest.FixtureRequest) -> Iterator[int]:
     """Round numbers: just 0, or under the soak profile as many as there is time for."""
     option = request.config.option
     return rounds(option.soak_until, Path(option.base), request.node.name)
+
+
+@pytest.fixture
+def states_done(request: pytest.FixtureRequest) -> Callable[[int], None]:
+    """Call it with the number of states done so far: the soak profile shows it now and then."""
+    option = request.config.option
+    if not option.soak_until:
+        return lambda _: None
+    return functools.partial(note, Path(option.base), "states", request.node.name)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -232,7 +264,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if layer := layer_of(item):
             item.user_properties.append(("layer", layer))
-        if "soak" in getattr(item, "fixturenames", ()) and config.option.soak_until:
+        if config.option.soak_until and {"soak", "states_done"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.timeout(0))
     if config.option.gate:
         others = [item for item in items if not layer_of(item)]
@@ -361,6 +393,8 @@ class Gate:
         yield from _in_short(verdict.unanswered, "unanswered")
         for line in table(verdict.layers):
             yield line, ""
+        for line in verdict.not_tried:
+            yield f"not tried here: {line}", ""
         yield "", ""
         option = self.config.option
         yield f"judged   {_shown(option.worker)}", ""
@@ -395,10 +429,12 @@ def _check(nodeid: str, reports: list[pytest.TestReport]) -> Check:
         word=word,
         seconds=sum(report.duration for report in reports),
         did=properties.get("did", {}),
+        covered=properties.get("covered", {}),
         difference=violation["difference"] if violation else "",
         program=violation["program"] if violation else (),
         transcript=properties.get("transcript", ""),
         why=why,
+        skipped=bool(stopped) and all(report.skipped for report in stopped),
     )
 
 
@@ -409,7 +445,7 @@ def _is_violation(report: pytest.TestReport) -> bool:
 def _why(report: pytest.TestReport) -> str:
     """The last line that says anything: an error's own, a skip's reason, what xdist says of a dead process."""
     if isinstance(report.longrepr, tuple):
-        return report.longrepr[2]
+        return report.longrepr[2].removeprefix("Skipped: ")
     lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
     errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
     return (errors or lines or ["failed without a word"])[0 if errors else -1]

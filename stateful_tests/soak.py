@@ -15,24 +15,28 @@ EVERY_SECONDS = 10.0
 
 def rounds(until: float, folder: Path, name: str) -> Iterator[int]:
     """0, 1, 2, … until ``until`` (seconds since the epoch) has passed; at least one. Each ended round is noted."""
-    note = folder / f"rounds of {name.replace('/', '-')}"
     for number in itertools.count():
         yield number
         if time.time() >= until:
             return
-        note.write_text(f"{number + 1}")
+        note(folder, "rounds", name, number + 1)
+
+
+def note(folder: Path, what: str, name: str, count: int) -> None:
+    """So many rounds, or states, of this check are done; ``progress`` reads it in another process."""
+    (folder / f"{what} of {name.replace('/', '-')}").write_text(f"{count}")
 
 
 @contextlib.contextmanager
 def progress(until: float, folder: Path) -> Iterator[None]:
-    """Every ten seconds a plain line on stderr: time gone, time in all, rounds ended so far."""
+    """Every ten seconds a plain line on stderr: time gone, time in all, rounds and states done so far."""
     started, stop = time.time(), threading.Event()
 
     def report() -> None:
         while not stop.wait(EVERY_SECONDS):
-            ended = sum(int(note.read_text() or 0) for note in folder.rglob("rounds of *"))
+            ended, states = (_noted(folder, what) for what in ("rounds", "states"))
             gone, whole = time.time() - started, until - started
-            sys.stderr.write(f"\nsoak: {gone:.0f} of {whole:.0f} s, {ended} rounds")
+            sys.stderr.write(f"\nsoak: {gone:.0f} of {whole:.0f} s, {ended:,} rounds, {states:,} states")
             sys.stderr.flush()
 
     thread = threading.Thread(target=report, daemon=True)
@@ -42,3 +46,7 @@ def progress(until: float, folder: Path) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+def _noted(folder: Path, what: str) -> int:
+    return sum(int(file.read_text() or 0) for file in folder.rglob(f"{what} of *"))

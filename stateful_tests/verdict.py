@@ -8,29 +8,40 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
 Word = Literal["valid", "invalid", "unknown"]
+LayerWord = Literal["valid", "invalid", "unknown", "not tried"]
 
-LAYERS: Final = ("contract", "stateful", "atomicity")
+LAYERS: Final = ("contract", "stateful", "transitions", "schedules", "atomicity", "delivery", "storm", "syscalls")
+OPTIONAL: Final = ("syscalls",)
+"""The layers that need what a machine may lack: what they skip is named in the verdict, and does not change it."""
+WHOLE: Final = ("transitions",)
+"""The layers whose checks share out one finite world: valid only if together they covered all of it."""
 EXIT_STATUS: Final[Mapping[Word, int]] = {"valid": 0, "invalid": 1, "unknown": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check that ended. ``why`` says what stands in the way of an answer; seconds are its own."""
+    """One check that ended. ``why`` says what stands in the way of an answer, or why it was ``skipped``.
+    Seconds are its own.
+
+    ``covered`` is by kind: how many this check did, and how many all checks of its layer have to do together.
+    """
 
     nodeid: str
     layer: str
     word: Word
     seconds: float
     did: Mapping[str, int] = field(default_factory=dict)
+    covered: Mapping[str, Sequence[int]] = field(default_factory=dict)
     difference: str = ""
     program: Sequence[str] = ()
     transcript: str = ""
     why: str = ""
+    skipped: bool = False
 
     @property
     def title(self) -> str:
@@ -40,13 +51,21 @@ class Check:
         sentence = base.removeprefix("test_").replace("_", " ")
         return f"{sentence} [{parameter}]" if parameter else sentence
 
+    @property
+    def not_tried(self) -> bool:
+        """Skipped, in a layer of which this says nothing but that the machine lacks something."""
+        return self.skipped and self.layer in OPTIONAL
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
+    """All checks of one layer. ``covered`` is by kind: how many they did together, and how many there are."""
+
     name: str
     checks: int
     did: Mapping[str, int]
-    word: Word
+    covered: Mapping[str, tuple[int, int]]
+    word: LayerWord
     seconds: float
 
 
@@ -58,6 +77,7 @@ class Verdict:
     layers: Sequence[Layer]
     failures: Sequence[Check]
     unanswered: Sequence[str]
+    not_tried: Sequence[str]
     transcript: str
 
     @property
@@ -72,6 +92,7 @@ class Verdict:
             "layers": [asdict(layer) for layer in self.layers],
             "failures": [{"title": check.title, **asdict(check)} for check in self.failures],
             "unanswered": list(self.unanswered),
+            "not_tried": list(self.not_tried),
         }
 
 
@@ -84,10 +105,12 @@ def judge(checks: Iterable[Check], missing: Sequence[str] = (), reasons: Sequenc
         *reasons,
         *(f"{layer.name}: no check of this layer ran" for layer in layers if not layer.checks),
         *(f"{nodeid}: did not run to its end" for nodeid in missing),
-        *(f"{check.nodeid}: {check.why}" for check in checks if check.word == "unknown"),
+        *(f"{check.nodeid}: {check.why}" for check in checks if check.word == "unknown" and not check.not_tried),
+        *(f"{layer.name}: {line}" for layer in layers if layer.word != "invalid" for line in _left_out(layer)),
     ]
     word: Word = "invalid" if failures else "unknown" if unanswered else "valid"
-    return Verdict(word, layers, failures, unanswered, _transcript(checks))
+    not_tried = list(dict.fromkeys(f"{check.layer}: {check.why}" for check in checks if check.not_tried))
+    return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks))
 
 
 def _transcript(checks: Iterable[Check]) -> str:
@@ -97,12 +120,35 @@ def _transcript(checks: Iterable[Check]) -> str:
 
 
 def _layer(name: str, checks: Sequence[Check]) -> Layer:
-    words = {check.word for check in checks}
-    word: Word = "invalid" if "invalid" in words else "valid" if words == {"valid"} else "unknown"
+    word = _worst(checks)
     did: Counter[str] = Counter()
     for check in checks:
         did.update(check.did)
-    return Layer(name, len(checks), dict(did), word, sum(check.seconds for check in checks))
+    layer = Layer(name, len(checks), dict(did), _covered(checks), word, sum(check.seconds for check in checks))
+    return replace(layer, word="unknown") if word == "valid" and any(_left_out(layer)) else layer
+
+
+def _worst(checks: Sequence[Check]) -> LayerWord:
+    words = {check.word for check in checks if not check.not_tried}
+    if checks and not words:
+        return "not tried"
+    return "invalid" if "invalid" in words else "valid" if words == {"valid"} else "unknown"
+
+
+def _covered(checks: Sequence[Check]) -> dict[str, tuple[int, int]]:
+    """What the checks did is added up; what there is to do, each of them says, and the most counts."""
+    kinds = dict.fromkeys(kind for check in checks for kind in check.covered)
+    every = {kind: [check.covered[kind] for check in checks if kind in check.covered] for kind in kinds}
+    return {kind: (sum(done for done, _ in pairs), max(total for _, total in pairs)) for kind, pairs in every.items()}
+
+
+def _left_out(layer: Layer) -> Iterator[str]:
+    """Where the layer has not covered its world exactly: too little leaves a gap, too much may hide one."""
+    if layer.name in WHOLE and layer.checks and not layer.covered:
+        yield "no check says how much there is to cover"
+    for kind, (done, total) in layer.covered.items():
+        if done != total:
+            yield f"{kind} {done:,} of {total:,} replayed"
 
 
 def table(layers: Sequence[Layer]) -> list[str]:
@@ -112,7 +158,7 @@ def table(layers: Sequence[Layer]) -> list[str]:
         (
             layer.name,
             f"{layer.checks:,}",
-            ", ".join(f"{count:,} {what}" for what, count in layer.did.items()) or "nothing",
+            ", ".join(_figures(layer)) or "nothing",
             layer.word,
             f"{layer.seconds:.1f}",
         )
@@ -127,3 +173,10 @@ def table(layers: Sequence[Layer]) -> list[str]:
         ).rstrip()
         for row in (head, *rows)
     ]
+
+
+def _figures(layer: Layer) -> Iterator[str]:
+    if layer.covered:
+        done, total = map(sum, zip(*layer.covered.values(), strict=True))
+        yield f"{done:,} of {total:,} {layer.name}"
+    yield from (f"{count:,} {what}" for what, count in layer.did.items())

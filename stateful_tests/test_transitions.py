@@ -1,0 +1,154 @@
+"""The layer "transitions": every transition of a finite world, compared with the model one by one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from model import lease
+from model.counterexample import Violation
+from model.port import Worker, load
+from stateful_tests.plugin import Profile
+from stateful_tests.replay import Covered, Unshown, nothing_of, replay, share, transitions, world_of
+from stateful_tests.verdict import LAYERS, Check, judge
+
+NOTE_EVERY = 1000
+
+
+@pytest.mark.layer("transitions")
+def test_every_transition_agrees_with_the_model(
+    worker: Worker,
+    tmp_path: Path,
+    did: Counter[str],
+    covered: Covered,
+    profile: Profile,
+    shard: int,
+    states_done: Callable[[int], None],
+) -> None:
+    worlds = [world_of(name) for name in profile.scopes]
+    covered.update(nothing_of(worlds))
+    for world in worlds:
+        for _ in replay(worker, tmp_path, world, share(world, shard, profile.shards), covered):
+            did["states"] += 1
+            if did["states"] % NOTE_EVERY == 0:
+                states_done(did["states"])
+
+
+# --- the laws of the replay itself ------------------------------------------------------------------------------------
+
+SHIPPED = Path(__file__).parent.parent / "worker.py"
+
+
+def edited(folder: Path, *edits: tuple[str, str]) -> Worker:
+    """A copy of the shipped worker with these edits, in ``folder`` and under its own name."""
+    text = SHIPPED.read_text()
+    for old, new in edits:
+        assert text.count(old) == 1, f"the edit no longer applies: {old}"
+        text = text.replace(old, new)
+    (folder / "worker.py").write_text(text)
+    return load(folder / "worker.py")
+
+
+def replay_all(worker: Worker, folder: Path, name: str = "one", left_out: int = -1) -> Covered:
+    """What was covered of this scope by one shard that leaves out one state."""
+    world = world_of(name)
+    covered = nothing_of([world])
+    numbers = (number for number in share(world, 0, 1) if number != left_out)
+    for _ in replay(worker, folder, world, numbers, covered):
+        pass
+    return covered
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 8, 500])
+def test_shards_take_each_state_once(shards: int) -> None:
+    world = world_of("one")
+    numbers = [number for shard in range(shards) for number in share(world, shard, shards)]
+    assert sorted(numbers) == list(range(len(world.states)))
+
+
+@pytest.mark.parametrize("name", ["one", "rescue"])
+def test_every_operation_lies_within_its_bounds(name: str) -> None:
+    world = world_of(name)
+    for number in share(world, 0, 1):
+        for step in transitions(world, number):
+            assert lease.step(step.before, step.op) == (step.after, step.reply)
+
+
+def test_a_state_left_out_is_never_valid(tmp_path: Path) -> None:
+    whole, part = (replay_all(load(SHIPPED), tmp_path, left_out=number) for number in (-1, 7))
+    others = [Check(layer, layer, "valid", 0) for layer in LAYERS if layer != "transitions"]
+    words = {}
+    for name, covered in (("whole", whole), ("part", part)):
+        words[name] = judge([*others, Check("t", "transitions", "valid", 0, covered=covered)])
+    assert (words["whole"].word, words["part"].word) == ("valid", "unknown")
+    assert any(re.fullmatch(r"transitions: claim 1,\d+ of 1,\d+ replayed", line) for line in words["part"].unanswered)
+
+
+ROW = (
+    "#   jobs: seq 1, id 'a', qty 5, status 'pending', attempts 0, max_attempts 1, token 0, available_at 999, "
+    "deadline 1003"
+)
+
+
+def test_a_failing_program_can_be_pasted(tmp_path: Path) -> None:
+    uncapped = edited(tmp_path, ("min(now_ms + lease_ms, deadline)", "now_ms + lease_ms"))
+    with pytest.raises(Violation) as failed:
+        replay_all(uncapped, tmp_path)
+    assert re.search(r"returns \{.*'lease_until': 1004\}, must return \{.*'lease_until': 1003\}", str(failed.value))
+    title, row, *before, last = failed.value.program
+    assert (title, row) == ("# rows before:", ROW)
+    call, _, reply = last.partition("  # ")
+    script = "\n".join([*before, f"print({call.partition(' = ')[2]})"])
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout.strip() == reply.strip()
+
+
+LEFT = {
+    "a half-read cursor": (
+        """\
+    ticket = _write(con, lease, fault)
+    claim.kept = con.execute("SELECT 1 FROM jobs UNION ALL VALUES (2)")
+    claim.kept.fetchone()
+    return ticket""",
+        "leaves the file so that another connection cannot write: database is locked",
+    ),
+    "a transaction": (
+        "    return _write(con, lease, fault) or con.execute('BEGIN') and None",
+        "leaves a transaction open on its connection",
+    ),
+    "a closed connection": (
+        "    return (_write(con, lease, fault), con.close())[0]",
+        "closes the connection that it was lent",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_what_is_left_behind_is_a_violation(tmp_path: Path, what: str) -> None:
+    claim, says = LEFT[what]
+    with pytest.raises(Violation, match=says):
+        replay_all(edited(tmp_path, ("    return _write(con, lease, fault)", claim)), tmp_path)
+
+
+REMEMBERS = """\
+    known = vars(enqueue).setdefault(con.execute("PRAGMA database_list").fetchone()[2], {})
+    if known.get(job["id"]) == job["qty"]:
+        return False
+    new = _write(con, insert)
+    known[job["id"]] = job["qty"]
+    return new"""
+
+
+def test_a_memory_beside_the_file_is_no_violation(tmp_path: Path) -> None:
+    """A known id stays known, so a module may remember it; only the replay goes back in time."""
+    remembers = edited(tmp_path, ("    return _write(con, insert)", REMEMBERS))
+    with pytest.raises(Unshown, match="returns False, must return True; but"):
+        replay_all(remembers, tmp_path)
