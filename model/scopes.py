@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from typing import Final
 
 from model import lease
 from model.contract import (
@@ -180,17 +181,28 @@ def _crashes(ops: Iterable[Plain]) -> Iterator[Crash]:
             yield Crash(op, hook.name)
 
 
-SCOPES = {
+_BOTH: Final = ("v", "w")
+
+SCOPES: Final = {
     name: scope(name, domains)
     for name, domains in {
-        "one": Domains(jobs=1, owners=("v", "w"), budgets=(1, 2), ttls=(4,), leases=(2,), redrives=1),
-        "two": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=0),
-        "again": Domains(jobs=1, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=2),
-        "pair": Domains(jobs=2, owners=("v", "w"), budgets=(2,), ttls=(2,), leases=(1,), redrives=0),
-        "rescue": Domains(jobs=2, owners=("v", "w"), budgets=(1,), ttls=(1,), leases=(1,), redrives=1),
-        "pairr": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(2,), leases=(1,), redrives=1),
-        "three": Domains(jobs=3, owners=("v", "w"), budgets=(1,), ttls=(2,), leases=(1,), redrives=0),
-        "twor": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=1),
-        "tworr": Domains(jobs=2, owners=("v", "w"), budgets=(1, 2), ttls=(3,), leases=(2,), redrives=2),
+        "one": Domains(jobs=1, owners=_BOTH, budgets=(1, 2), ttls=(4,), leases=(2,), redrives=1),
+        "again": Domains(jobs=1, owners=_BOTH, budgets=(1, 2), ttls=(3,), leases=(2,), redrives=2),
+        "rescue": Domains(jobs=2, owners=_BOTH, budgets=(1,), ttls=(1,), leases=(1,), redrives=1),
+        "pair": Domains(jobs=2, owners=_BOTH, budgets=(2,), ttls=(2,), leases=(1,), redrives=0),
+        "two": Domains(jobs=2, owners=_BOTH, budgets=(1, 2), ttls=(3,), leases=(2,), redrives=0),
+        "three": Domains(jobs=3, owners=_BOTH, budgets=(1,), ttls=(2,), leases=(1,), redrives=0),
+        "wide": Domains(jobs=2, owners=_BOTH, budgets=(1, 2), ttls=(2, 3), leases=(2,), redrives=2),
     }.items()
 }
+
+SIZES: Final = {
+    "one": (185, 4_334),
+    "again": (1_175, 26_461),
+    "rescue": (1_075, 28_509),
+    "pair": (2_198, 64_361),
+    "two": (6_595, 193_295),
+    "three": (28_235, 912_475),
+    "wide": (1_704_892, 48_550_573),
+}
+"""States and transitions of each world: a model that has changed finds others, and cannot pass unseen."""

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from model.contract import Job
 from model.port import NotAWorker, Worker, connect, load
+from stateful_tests.rates import rates
 
 NOW_MS: Final = 1000
 FAR_MS: Final = 10**12
@@ -290,6 +291,15 @@ def report(worker: Worker, label: str, folder: Path, cases: Sequence[Case], roun
             print(line(row), flush=True)
 
 
+def report_rates(worker: Worker, folder: Path) -> None:
+    """Print what the harness itself does in a second; the files are gone afterwards."""
+    place = folder if folder.is_dir() else DISK
+    print(f"\nthe harness, with its files in {place}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-", dir=place) as scratch:
+        for row in rates(worker, Path(scratch)):
+            print(row, flush=True)
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 ABOUT: Final = """\
@@ -350,6 +360,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         report(worker, "disk", options.disk, cases, options.rounds)
         report(worker, "memory", options.memory, cases, options.rounds)
+        if not options.only:
+            report_rates(worker, options.memory)
     except Void as error:
         progress("")
         print(f"{options.worker}: {error}", file=sys.stderr)

@@ -78,7 +78,7 @@ PROFILES: Final = {
         shards=os.cpu_count() or 1,
         programs=200,
         steps=60,
-        scopes=("two", "three", "pairr", "twor", "tworr"),
+        scopes=("two", "three", "wide"),
         faults=1000,
     ),
 }

@@ -14,7 +14,7 @@ from model.contract import PLANTED, Audit, Job, Op, Reply, State
 from model.counterexample import Line, Violation, differences, program, source
 from model.explorer import Step, World, explore
 from model.port import Performed, Queue, Worker, connect, perform, ranked
-from model.scopes import SCOPES
+from model.scopes import SCOPES, SIZES
 from stateful_tests.compare import (
     commit_misplaced,
     hooks_differ,
@@ -38,8 +38,12 @@ class Unshown(Exception):
 
 @cache
 def world_of(name: str) -> Search:
-    """The whole scope of this name, searched once in each process."""
-    return explore(SCOPES[name])
+    """The whole scope of this name, searched once in each process; it must be as large as ever."""
+    world = explore(SCOPES[name])
+    size = len(world.states), world.transitions.total()
+    if size != SIZES[name]:
+        raise RuntimeError(f"the model has changed: scope {name} has {size} states and transitions, not {SIZES[name]}")
+    return world
 
 
 def share(world: Search, shard: int, shards: int) -> range:
