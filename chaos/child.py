@@ -1,4 +1,4 @@
-"""The process that dies: ``python -m chaos.child`` performs one operation and stands still in one of its fault hooks.
+"""The process that dies: ``python -m chaos.child`` performs one operation and stands still at one of its stages.
 
 The order is one line of JSON on stdin, the answer one line of JSON on stdout. stdin stays open for as long as the
 process may live: when it closes, whatever the operation is doing, the process ends.
@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import threading
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from chaos.stages import FIRST_CLOCK, SECOND_CLOCK, SEND, Stand, watch, watch_answer, watch_opening
 from model.contract import Odd, Op, Raise, Reopen, Reply, Return, RunOnce, parse
 from model.counterexample import show
-from model.port import NotAWorker, Queue, load, one_line, perform
+from model.port import NotAWorker, Queue, Worker, load, one_line, perform
 
 SMALL_CACHE: Final = "PRAGMA cache_size = 1"
 """Pages: what does not fit is written to the file before the COMMIT."""
@@ -25,15 +26,16 @@ SMALL_CACHE: Final = "PRAGMA cache_size = 1"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which module, which queue file, which operation (its ``repr``), and the hook to stand still in.
+    """Which module, which queue file, which operation (its ``repr``), and the hook or stage to stand still in.
 
-    ``send`` is the hook of ``run_once``. ``tight``: its connection has the small cache.
+    ``after``: a statement counts only from that clock reading on. ``tight``: the connection has the small cache.
     """
 
     worker: str
     queue: str
     op: str
     hook: str
+    after: str = ""
     tight: bool = False
 
 
@@ -42,9 +44,10 @@ class Word:
     """What the process says, once: it stands in the hook, or why it never will.
 
     ``called`` are the hooks that were called, in order; ``text`` what the operation replied, or what went wrong.
+    A fork server says first of all that it is ready, or why it is not safe to fork.
     """
 
-    what: Literal["stands", "ended", "unopened", "unloaded"]
+    what: Literal["stands", "ended", "unopened", "unloaded", "ready", "unsafe"]
     text: str = ""
     called: tuple[str, ...] = ()
 
@@ -56,56 +59,100 @@ def encode(value: Order | Word) -> bytes:
 
 def main() -> None:
     """Obey one order; returns only if the operation did not stand still."""
+    import threading  # noqa: PLC0415 - a fork server imports this module, and its forks are cheaper without
+
     words = os.dup(1)
     os.dup2(2, 1)  # what the module prints is not a word
     with open(0, "rb", buffering=0, closefd=False) as orders:
         order = Order(**json.loads(orders.readline()))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.write(words, encode(_obey(order, lambda word: os.write(words, encode(word)))))
+    threading.Thread(target=end_with, args=[0], daemon=True).start()
+    connections = opened()
+
+    def stand(word: Word) -> None:
+        os.write(words, encode(word))
+        threading.Event().wait()
+
+    try:
+        worker = load(order.worker)
+    except NotAWorker as problem:
+        word = Word("unloaded", str(problem))
+    else:
+        word = obey(worker, order, parse(order.op), connections, stand)
+    os.write(words, encode(word))
 
 
-def _end_with_parent() -> None:
-    os.read(0, 1)
+def end_with(pipe: int) -> None:
+    """Wait until the other end of ``pipe`` is closed, then end this process, whatever it is doing."""
+    os.read(pipe, 1)
     os._exit(1)
 
 
-def _obey(order: Order, say: Callable[[Word], object]) -> Word:
-    try:
-        queue = Queue(load(order.worker), Path(order.queue))
-    except NotAWorker as problem:
-        return Word("unloaded", str(problem))
+def opened() -> list[sqlite3.Connection]:
+    """Grows with every connection that this process opens from now on, whoever opens it."""
+    connections: list[sqlite3.Connection] = []
+
+    def audit(event: str, args: tuple[Any, ...]) -> None:
+        if event == "sqlite3.connect/handle":
+            connections.append(args[0])
+
+    sys.addaudithook(audit)
+    return connections
+
+
+def obey(
+    worker: Worker, order: Order, op: Op, connections: list[sqlite3.Connection], stop: Callable[[Word], object]
+) -> Word:
+    """``stop``, which does not return, where the process has to stand; or the word that it never came to that."""
+    queue = Queue(worker, Path(order.queue))
+    stand = Stand(order.hook, lambda called: stop(Word("stands", called=called)))
+    if isinstance(op, Reopen):
+        watch_opening(connections, stand)
     try:
         con = queue.worker.open_queue(queue.path)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
         return Word("unopened", one_line(error))
+    finally:
+        sys.setprofile(None)
     if order.tight:
         con.execute(SMALL_CACHE).close()
-    called: list[str] = []
-
-    def hook(name: str) -> None:
-        called.append(name)
-        if name == order.hook:
-            say(Word("stands", called=tuple(called)))
-            threading.Event().wait()
-
-    reply = _run(queue, con, parse(order.op), hook)
-    return Word("ended", f"{'' if isinstance(reply, Raise) else 'returns '}{show(reply)}", tuple(called))
+    if not order.after:
+        watch(con, stand)
+    reply = _run(queue, con, op, order, stand)
+    sys.setprofile(None)
+    return Word("ended", f"{'' if isinstance(reply, Raise) else 'returns '}{show(reply)}", tuple(stand.called))
 
 
-def _run(queue: Queue, con: sqlite3.Connection, op: Op, hook: Callable[[str], None]) -> Reply:
+def _run(queue: Queue, con: sqlite3.Connection, op: Op, order: Order, stand: Stand) -> Reply:
     match op:
         case RunOnce():
-            return _run_once(queue, con, op, hook)
+            return _run_once(queue, con, op, order, stand)
         case Reopen():
-            raise ValueError("a Reopen has no hook to stand in")
+            return Return(Odd("a connection"))
         case _:
-            return perform(queue, con, op, hook)
+            return perform(queue, con, op, stand.passes)
 
 
-def _run_once(queue: Queue, con: sqlite3.Connection, op: RunOnce, hook: Callable[[str], None]) -> Reply:
-    clock = iter((op.first_ms, op.second_ms)).__next__
+def _run_once(queue: Queue, con: sqlite3.Connection, op: RunOnce, order: Order, stand: Stand) -> Reply:
+    readings = iter(((FIRST_CLOCK, op.first_ms), (SECOND_CLOCK, op.second_ms)))
+
+    def clock() -> int:
+        stage, now_ms = next(readings)
+        stand.passes(stage)
+        if stage == order.after:
+            watch(con, stand)
+        return now_ms
+
+    def send(_: dict[str, Any]) -> bool:
+        stand.passes(SEND)
+        if op.send == "retryable":
+            raise queue.worker.Retryable
+        if op.send == "permanent":
+            raise queue.worker.Permanent
+        return True
+
+    watch_answer(send, stand)
     try:
-        ran = queue.worker.run_once(con, op.owner, clock, lambda _: hook("send"), op.jitter, op.lease_ms)
+        ran = queue.worker.run_once(con, op.owner, clock, send, op.jitter, op.lease_ms)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
         return Raise(one_line(error))
     return Return(Odd(repr(ran)))

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, cast, get_args
 
 import psutil
 import pytest
 
-from chaos import killer
-from chaos.experiments import EXPERIMENTS, MATRIX, SCENES, SPILLED, Experiment, Scene, Void, free_at, matrix
-from chaos.trial import check, damage, look
+from chaos import forks, killer
+from chaos.deaths import opening
+from chaos.experiments import (
+    EXPERIMENTS,
+    IN_SEND,
+    MATRIX,
+    RUNS,
+    SCENES,
+    SPILLED,
+    STATEMENTS,
+    Experiment,
+    Scene,
+    Void,
+    free_at,
+    matrix,
+    statements,
+)
+from chaos.openings import OPENINGS, Opening, check_opening, tables
+from chaos.trial import Trial, check, damage, look
 from model import lease
 from model.contract import (
     FAULT_HOOKS,
+    SCHEMA,
     Blocked,
     Claim,
     Crash,
@@ -26,6 +45,7 @@ from model.contract import (
     Finish,
     Hook,
     Op,
+    Plain,
     Redrive,
     Reopen,
     RunOnce,
@@ -53,10 +73,20 @@ def test_every_scene_is_killed_in_every_hook() -> None:
     assert hooks == {scene.name: {hook for hook in FAULT_HOOKS if hook.op is type(scene.op)} for scene in SCENES}
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
-def test_no_experiment_is_void(experiment: Experiment) -> None:
+@pytest.mark.parametrize("experiment", [*EXPERIMENTS, *OPENINGS], ids=lambda experiment: experiment.name)
+def test_no_experiment_is_void(experiment: Experiment | Opening) -> None:
     lost, kept = experiment.outcomes()
     assert lost != kept
+
+
+def test_every_operation_is_killed_at_every_statement() -> None:
+    stages = {(type(row.op), row.hook.name) for row in STATEMENTS}
+    assert stages == {(op, stage.name) for op in get_args(Plain) for stage in statements(op)}
+
+
+def test_an_opening_that_makes_nothing_is_refused() -> None:
+    with pytest.raises(Void, match="lost and kept are the same tables"):
+        replace(OPENINGS[0], there=tuple(SCHEMA.values())).outcomes()
 
 
 def test_a_hook_without_an_experiment_is_refused() -> None:
@@ -159,7 +189,11 @@ def _with_claim(folder: Path, body: str) -> Path:
 
 
 def _children() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children(recursive=True) if "chaos.child" in child.cmdline()]
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if {"chaos.child", "chaos.forkserver"} & set(child.cmdline())
+    ]
 
 
 WRONG = {
@@ -201,30 +235,51 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("fork", [False, True], ids=["fresh", "forked"])
 @pytest.mark.parametrize(("body", "error", "line"), WRONG.values(), ids=WRONG)
 def test_a_claim_that_does_otherwise_is_reported(
     body: str,
     error: type[Exception],
     line: str,
+    fork: bool,  # noqa: FBT001 - pytest passes it by name
     tmp_path: Path,
     did: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if line.endswith("1 s"):
-        monkeypatch.setattr(killer, "PATIENCE_S", 1)
     module = _with_claim(tmp_path, body)
-    with pytest.raises(error) as caught:
-        check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did)
-    assert str(caught.value).splitlines()[0] == line
+    with _maybe_serving(module, fork=fork) as server:
+        if line.endswith("1 s"):
+            monkeypatch.setattr(killer, "PATIENCE_S", 1)
+        with pytest.raises(error) as caught:
+            check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did, server)
+    said = str(caught.value).splitlines()[0]
+    assert said == (line.replace("status -2", "status 1") if fork else line)  # a fork is not the interpreter's end
     assert not did
     assert not _children()
 
 
-def test_a_process_that_leaves_others_is_no_answer(tmp_path: Path, did: Counter[str]) -> None:
+@contextlib.contextmanager
+def _maybe_serving(module: Path, *, fork: bool) -> Iterator[forks.Server | None]:
+    if not fork:
+        yield None
+        return
+    with forks.serving(module) as server:
+        yield server
+
+
+@pytest.mark.parametrize("fork", [False, True], ids=["fresh", "forked"])
+def test_a_process_that_leaves_others_is_no_answer(
+    fork: bool,  # noqa: FBT001 - pytest passes it by name
+    tmp_path: Path,
+    did: Counter[str],
+) -> None:
     sleeper = "subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)"
     module = _with_claim(tmp_path, f"{sleeper}; return right(con, owner, now_ms, lease_ms, fault)")
-    with pytest.raises(killer.Unanswered, match="the process had started 1 other processes"):
-        check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did)
+    with (
+        _maybe_serving(module, fork=fork) as server,
+        pytest.raises(killer.Unanswered, match=r"the process had started (1|some) other processes"),
+    ):
+        check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did, server)
     assert not _children()
 
 
@@ -254,11 +309,51 @@ def open_queue(path, right=open_queue):
 """
 
 
-@pytest.mark.parametrize(
-    ("experiment", "override"),
-    [(FIRST_CLAIM, COMMITS_EARLY), (SPILLED, DELETES_THE_JOURNAL)],
-    ids=["commits early", "deletes the journal"],
-)
+HALF = "con.execute(\"UPDATE jobs SET reason = 'half'\")"
+FILLS_IN_LATER = """
+def enqueue(con, event, now_ms, ttl_ms, max_attempts=3, right=enqueue):
+    new = right(con, {**event, "qty": 1}, now_ms, ttl_ms, max_attempts)
+    con.execute("UPDATE jobs SET qty = ?", (event["qty"],))
+    return new
+"""
+WRITES_BEFORE_CLAIM = f"""
+def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
+    {HALF}
+    return right(con, owner, now_ms, lease_ms, fault)
+"""
+WRITES_AFTER_SEND = f"""
+def run_once(con, owner, clock, send, jitter, lease_ms=1000, right=run_once):
+    def sends(event):
+        answer = send(event)
+        {HALF}
+        return answer
+    return right(con, owner, clock, sends, jitter, lease_ms)
+"""
+WRITES_BEFORE_SEND = f"""
+def run_once(con, owner, clock, send, jitter, lease_ms=1000, right=run_once):
+    return right(con, owner, clock, lambda event: ({HALF}, send(event))[1], jitter, lease_ms)
+"""
+
+
+def _run(scene: str, stage: str) -> Experiment:
+    return next(row for row in (*RUNS, *STATEMENTS) if row.scene == scene and row.hook.name == stage)
+
+
+SHOWN = {
+    "commits early": (FIRST_CLAIM, COMMITS_EARLY),
+    "deletes the journal": (SPILLED, DELETES_THE_JOURNAL),
+    "fills in later": (_run("first enqueue", "commit-done"), FILLS_IN_LATER),
+    "writes before its begin": (_run("first claim", "before-begin"), WRITES_BEFORE_CLAIM),
+    "writes before its first change": (_run("first claim", "after-write"), WRITES_BEFORE_CLAIM),
+    "writes before its commit": (_run("first claim", "before-commit"), WRITES_BEFORE_CLAIM),
+    "writes before its claim": (_run("run_once in its claim", "before-commit"), WRITES_BEFORE_CLAIM),
+    "writes before its send": (IN_SEND, WRITES_BEFORE_SEND),
+    "writes after its send": (_run("run_once that has an ok", "second-clock"), WRITES_AFTER_SEND),
+    "writes before its finish": (_run("run_once that has a retry", "before-commit"), WRITES_BEFORE_SEND),
+}
+
+
+@pytest.mark.parametrize(("experiment", "override"), SHOWN.values(), ids=SHOWN)
 def test_the_program_of_a_violation_shows_it_again(
     experiment: Experiment, override: str, tmp_path: Path, did: Counter[str]
 ) -> None:
@@ -267,8 +362,96 @@ def test_the_program_of_a_violation_shows_it_again(
         check(experiment, Queue(load(module), tmp_path / "judged.db"), module, did)
     text = "\n".join(caught.value.program).replace("import worker", "import wrong as worker", 1)
     subprocess.run([sys.executable, "-c", text], cwd=tmp_path, check=True)  # noqa: S603 - the program is ours
-    lost, _ = experiment.outcomes()
-    assert lost != look(tmp_path / "judged.db") == look(tmp_path / "queue.db")
+    assert _want(experiment) != look(tmp_path / "judged.db") == look(tmp_path / "queue.db")
+
+
+def _want(experiment: Experiment) -> State:
+    lost, kept = experiment.outcomes()
+    return kept if experiment.hook.kept else lost
+
+
+TABLES_APART = """
+def _create_tables(con, tables, right=_create_tables):
+    for table in tables:
+        right(con, [table])
+        con.execute("COMMIT")
+        con.execute("BEGIN IMMEDIATE")
+"""
+
+
+def test_the_program_of_an_opening_shows_it_again(tmp_path: Path, did: Counter[str]) -> None:
+    module = _module(tmp_path, TABLES_APART)
+    wrong = []
+    for experiment in OPENINGS[:5]:
+        folder = tmp_path / experiment.stage
+        folder.mkdir()
+        with contextlib.suppress(Violation):
+            check_opening(experiment, Queue(load(module), folder / "judged.db"), module, did)
+            continue
+        wrong.append(experiment.stage)
+        text = "\n".join(opening(experiment.there, experiment.stage)).replace("import worker", "import wrong as worker")
+        command = [sys.executable, "-c", text]
+        subprocess.run(command, cwd=folder, check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})  # noqa: S603
+        assert tables(folder / "queue.db") == tables(folder / "judged.db") != ()
+    assert wrong
+
+
+def test_an_opener_may_try_a_connection_first(tmp_path: Path, did: Counter[str]) -> None:
+    twice = "def open_queue(path, right=open_queue):\n    right(path).close()\n    return right(path)"
+    probing = "def open_queue(path, right=open_queue):\n    sqlite3.connect(path).close()\n    return right(path)"
+    for number, override in enumerate((twice, probing)):
+        module = _module(tmp_path, override)
+        for experiment in OPENINGS:
+            path = tmp_path / f"{number}{experiment.name}.db"
+            check_opening(experiment, Queue(load(module), path), module, did)
+
+
+# --- the fork server --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("CON = sqlite3.connect(':memory:')", "the module opens an SQLite connection when it is imported (1 of them)"),
+        (
+            "sqlite3.connect(':memory:').close()",
+            "the module opens an SQLite connection when it is imported (1 of them)",
+        ),
+        (
+            "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
+            "the module starts a thread when it is imported (1 of them)",
+        ),
+    ],
+    ids=["keeps a connection", "has had a connection", "starts a thread"],
+)
+def test_what_must_not_be_forked_is_not(override: str, line: str, tmp_path: Path) -> None:
+    with pytest.raises(forks.Unsafe) as caught, forks.serving(_module(tmp_path, override)):
+        pass
+    assert str(caught.value) == line
+
+
+def test_a_server_that_ends_is_no_answer(tmp_path: Path) -> None:
+    with (
+        pytest.raises(killer.Unanswered, match="ended before its hook, with status 3"),
+        forks.serving(_module(tmp_path, "os._exit(3)")),
+    ):
+        pass
+
+
+def test_a_server_and_its_fork_end_with_their_killer(tmp_path: Path, did: Counter[str]) -> None:
+    queue = Queue(load(SHIPPED), tmp_path / "queue.db")
+    with forks.serving(SHIPPED) as server:
+        check(FIRST_CLAIM, queue, SHIPPED, did, server)
+        queue.path.unlink()
+        Trial(FIRST_CLAIM, queue).prepare(FIRST_CLAIM.outcomes()[0])
+        with forks.forked(server, FIRST_CLAIM, queue, SHIPPED) as child:
+            assert killer.hear(child).what == "stands"
+            both = [psutil.Process(child.pid), psutil.Process(server.process.pid)]
+            assert both[0].parent() == both[1]
+            cast("IO[bytes]", server.process.process.stdin).close()
+            assert child.status() == 1
+            assert server.process.status() == 0
+    assert not _children()
 
 
 def test_a_look_sees_who_holds_the_write_lock(tmp_path: Path) -> None:
@@ -290,7 +473,7 @@ def test_a_process_does_not_outlive_its_parent(tmp_path: Path) -> None:
     parent = f"""
 import sys
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, cast, get_args
 from chaos.experiments import MATRIX
 from chaos.killer import hear, started
 from model.port import Queue, connect, load

@@ -1,0 +1,157 @@
+"""One process that kills others: ``python -m chaos.runner``, started by ``python -m chaos``, one of several.
+
+Its task is one line of JSON on stdin; what it has done, a line of JSON a kill on stdout. A number on a further line of
+stdin is the first kill that need not be done any more. When stdin closes it ends, and takes along what it has made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from chaos.forks import Server, Unsafe, serving
+from chaos.killer import Unanswered
+from chaos.kills import Place, Turn, carry_out, fingerprint, kind, turns
+from model.counterexample import Violation
+from model.port import NotAWorker, Queue, Worker, load
+
+HURRY_S: Final = 2.0
+GRACE_S: Final = 3 * HURRY_S
+"""How long it may take until nothing is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Which kills: those of ``names`` from round ``first`` on, up to the number ``kills`` or for ``seconds``.
+
+    Of ``jobs`` processes that have the same task, this one does every ``jobs``-th scene, ``job`` the first.
+    """
+
+    worker: str
+    folder: str
+    seed: int
+    names: list[str]
+    first: int
+    job: int
+    jobs: int
+    kills: int | None
+    seconds: float | None
+
+
+class Runner:
+    """The task, and the first kill that need not be done: it may come down while the others are done."""
+
+    def __init__(self, task: Task, words: int) -> None:
+        self.task = task
+        self.words = words
+        self.orphaned = False
+        self.until: float = float("inf") if task.kills is None else task.kills
+
+    def say(self, **word: Any) -> None:  # noqa: ANN401 - JSON
+        os.write(self.words, json.dumps(word).encode() + b"\n")
+
+    def listen(self, orders: IO[bytes]) -> None:
+        """Obey what stdin says; when it closes, this kill is the last: interrupted if it takes long, and then cut."""
+        while line := orders.readline():
+            self.until = min(self.until, int(line))
+        self.orphaned, self.until = True, 0
+        time.sleep(HURRY_S)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(HURRY_S)
+        self.tidy()
+        os._exit(1)
+
+    def tidy(self) -> None:
+        """Leave nothing in the common folder; the last one takes it along."""
+        shutil.rmtree(self.task.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            Path(self.task.folder).parent.rmdir()
+
+    def run(self, worker: Worker) -> None:
+        module = Path(self.task.worker)
+        with folder(Path(self.task.folder)) as path, self._server(module) as server:
+            place = Place(Queue(worker, path / "queue.db"), module, server)
+            started = time.monotonic()
+            for turn in turns(self.task.seed, self.task.names, self.task.first):
+                late = self.task.seconds is not None and time.monotonic() - started > self.task.seconds
+                if late or turn.number >= self.until:
+                    break
+                if turn.group % self.task.jobs != self.task.job:
+                    continue
+                if not self._kill(turn, place):
+                    break
+                for file in path.iterdir():
+                    file.unlink()
+        self.say(done=True)
+
+    def _kill(self, turn: Turn, place: Place) -> bool:
+        death = turn.kill.death()
+        try:
+            carry_out(death, place)
+        except Violation as violation:
+            self._found(turn, "violation", violation.difference, list(violation.program))
+        except Unanswered as problem:
+            self._found(turn, "unanswered", str(problem), [])
+        else:
+            self.say(name=turn.kill.name, kind=kind(death), fingerprint=fingerprint(turn.kill, death))
+            return True
+        return False
+
+    def _found(self, turn: Turn, what: str, line: str, program: list[str]) -> None:
+        self.say(found=what, number=turn.number, token=str(turn.kill), line=line, program=program)
+
+    @contextlib.contextmanager
+    def _server(self, module: Path) -> Iterator[Server | None]:
+        """What forks; None where the module must not be forked, or where that cannot be found out."""
+        with contextlib.ExitStack() as stack:
+            server = None
+            try:
+                server = stack.enter_context(serving(module))
+            except (Unsafe, Unanswered) as problem:
+                self.say(note=f"fresh interpreters instead of forks: {problem}")
+            yield server
+
+
+@contextlib.contextmanager
+def folder(path: Path) -> Iterator[Path]:
+    """A folder of this runner's own, for as long as the context lasts."""
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def main() -> None:
+    """Exit status 0; whatever there is to say is said on stdout."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    words = os.dup(1)
+    os.dup2(2, 1)  # what the module prints is not a word
+    orders = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - a thread reads it for as long as there is one
+    task = Task(**json.loads(orders.readline()))
+    runner = Runner(task, words)
+    threading.Thread(target=runner.listen, args=[orders], daemon=True).start()
+    try:
+        worker = load(task.worker)
+        runner.say(ready=True)
+        runner.run(worker)
+    except NotAWorker as problem:
+        runner.say(problem=str(problem))
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # nobody waits for an answer
+    finally:
+        if runner.orphaned:
+            runner.tidy()
+
+
+if __name__ == "__main__":
+    main()
