@@ -1,0 +1,41 @@
+"""The layer "storm": many workers at one queue, killed, stopped past their leases and sent wrong answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaos.storm import check
+from chaos.weather import Weather
+from model.port import Queue, Worker
+
+pytestmark = pytest.mark.layer("storm")
+
+
+OWNERS = {"two owners": ("w", "x"), "one owner": ("w",)}
+
+
+@pytest.fixture(params=list(OWNERS.values()), ids=list(OWNERS))
+def weather(request: pytest.FixtureRequest) -> Weather:
+    usual = Weather(owners=request.param)
+    quick = request.config.option.profile == "quick"
+    return replace(usual, jobs=20, redrives=4, kills=5, stalls=1) if quick else usual
+
+
+def test_a_storm_loses_and_doubles_nothing(
+    weather: Weather,
+    worker: Worker,
+    worker_path: Path,
+    tmp_path: Path,
+    seed: int,
+    soak: Iterator[int],
+    did: Counter[str],
+) -> None:
+    for number in soak:
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        check(weather, Queue(worker, folder / "queue.db"), worker_path, seed + number, did)
