@@ -20,9 +20,8 @@ NOT_COVERED: Final = {
     "disk loss, a corrupt or restored file": "not guaranteed",
     "clock skew between hosts": "not guaranteed: one time base is the caller's to provide",
     "more than one host, network file systems": "not guaranteed",
-    "a full disk, a failing read or write": "not tried here",
-    "two processes killed at once": "not tried",
-    "a process that stalls and wakes up late": "not tried here: the gate's stateful and contract layers do",
+    "a full disk, a failing write or sync": "not tried here: the gate's layer syscalls does",
+    "several processes at once, stalls and late wake-ups": "not tried here: the gate's layer storm does",
     "processes and threads that the module starts": "not tried: where any are seen, the verdict is unknown",
 }
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, cast, get_args
@@ -188,12 +188,19 @@ def _with_claim(folder: Path, body: str) -> Path:
     return _module(folder, f"def claim({signature}):\n    {body}")
 
 
-def _children() -> list[psutil.Process]:
-    return [
+@pytest.fixture
+def left_over() -> Callable[[], set[psutil.Process]]:
+    """The processes that this test has started and that still run; other checks of this process may have some too."""
+    before = _children()
+    return lambda: _children() - before
+
+
+def _children() -> set[psutil.Process]:
+    return {
         child
         for child in psutil.Process().children(recursive=True)
         if {"chaos.child", "chaos.forkserver"} & set(child.cmdline())
-    ]
+    }
 
 
 WRONG = {
@@ -245,6 +252,7 @@ def test_a_claim_that_does_otherwise_is_reported(
     tmp_path: Path,
     did: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
+    left_over: Callable[[], set[psutil.Process]],
 ) -> None:
     module = _with_claim(tmp_path, body)
     with _maybe_serving(module, fork=fork) as server:
@@ -255,7 +263,7 @@ def test_a_claim_that_does_otherwise_is_reported(
     said = str(caught.value).splitlines()[0]
     assert said == (line.replace("status -2", "status 1") if fork else line)  # a fork is not the interpreter's end
     assert not did
-    assert not _children()
+    assert not left_over()
 
 
 @contextlib.contextmanager
@@ -272,6 +280,7 @@ def test_a_process_that_leaves_others_is_no_answer(
     fork: bool,  # noqa: FBT001 - pytest passes it by name
     tmp_path: Path,
     did: Counter[str],
+    left_over: Callable[[], set[psutil.Process]],
 ) -> None:
     sleeper = "subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)"
     module = _with_claim(tmp_path, f"{sleeper}; return right(con, owner, now_ms, lease_ms, fault)")
@@ -280,7 +289,7 @@ def test_a_process_that_leaves_others_is_no_answer(
         pytest.raises(killer.Unanswered, match=r"the process had started (1|some) other processes"),
     ):
         check(FIRST_CLAIM, Queue(load(module), tmp_path / "queue.db"), module, did, server)
-    assert not _children()
+    assert not left_over()
 
 
 def test_a_module_that_opens_once_only_is_reported(tmp_path: Path, did: Counter[str]) -> None:
@@ -438,7 +447,9 @@ def test_a_server_that_ends_is_no_answer(tmp_path: Path) -> None:
         pass
 
 
-def test_a_server_and_its_fork_end_with_their_killer(tmp_path: Path, did: Counter[str]) -> None:
+def test_a_server_and_its_fork_end_with_their_killer(
+    tmp_path: Path, did: Counter[str], left_over: Callable[[], set[psutil.Process]]
+) -> None:
     queue = Queue(load(SHIPPED), tmp_path / "queue.db")
     with forks.serving(SHIPPED) as server:
         check(FIRST_CLAIM, queue, SHIPPED, did, server)
@@ -451,7 +462,7 @@ def test_a_server_and_its_fork_end_with_their_killer(tmp_path: Path, did: Counte
             cast("IO[bytes]", server.process.process.stdin).close()
             assert child.status() == 1
             assert server.process.status() == 0
-    assert not _children()
+    assert not left_over()
 
 
 def test_a_look_sees_who_holds_the_write_lock(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class Profile:
 
 PROFILES: Final = {
     "quick": Profile(shards=2, programs=20, steps=25, scopes=("one",), faults=3),
-    "ci": Profile(shards=8, programs=60, steps=40, scopes=("again", "rescue", "pair"), faults=8),
+    "ci": Profile(shards=8, programs=40, steps=40, scopes=("again", "rescue", "pair"), faults=8),
     "soak": Profile(
         shards=os.cpu_count() or 1,
         programs=200,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,13 @@ def _power(number: int) -> str:
 
 def test_the_readme_shows_the_diagram_of_the_model() -> None:
     assert f"```mermaid\n{diagram()}\n```" in (ROOT / "README.md").read_text()
+
+
+def test_the_readmes_wrong_sign_is_one_of_the_workers() -> None:
+    edit = re.search(r"sed 's/(.+)/(.+)/' worker\.py", (ROOT / "README.md").read_text())
+    assert edit is not None
+    assert (ROOT / "worker.py").read_text().count(edit[1]) == 1
+    assert edit[2] == edit[1].replace("<", "<=")
 
 
 def test_every_operation_has_its_rule() -> None:
