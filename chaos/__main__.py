@@ -29,7 +29,8 @@ after it, never a part of it, and a queue that lives on.
   python -m chaos run --seed 1 --json           the same kills every time; one JSON object for programs
   python -m chaos replay 1:3:first-claim.after-claim --worker mine.py
 
-Exit status: 0 valid, 1 invalid, 2 unknown, or a command that makes no sense.
+Exit status: 0 valid, 1 invalid, 2 unknown, or a command that makes no sense. Valid means that none of these kills found
+anything; the line `tried` says how many of the experiments were among them.
 The judged file is imported and run, not sandboxed.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -29,13 +30,16 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return 130
+    except BrokenPipeError:  # whoever read has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m model",
         description="Explore every state and every transition of a finite world of the lease queue, breadth first.",
-        epilog="examples: python -m model two; python -m model one --witness 'a stale finish is refused'",
+        epilog="examples: python -m model two; python -m model one --witness 'a finish with an older token is refused'",
     )
     parser.add_argument("scope", nargs="?", choices=sorted(SCOPES), default="two", help="which world (two)")
     parser.add_argument(

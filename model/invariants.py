@@ -242,7 +242,7 @@ def _crashes(hook: str, kind: type[Op], *, kept: bool) -> Seen:
 
 
 def _stale_finish(before: State, op: Op, _after: State, reply: Reply) -> bool:
-    """A ticket that was once right, shown when the row has gone on."""
+    """The row has gone on to a higher token."""
     if not isinstance(op, Finish) or reply != Return(value=False):
         return False
     return any(job.id == op.ticket.id and 0 < op.ticket.token < job.token for job in before.jobs)
@@ -284,7 +284,7 @@ SOMETIMES = (
     Sometimes("a retry is exhausted", _becomes(Finish, "dead", "exhausted")),
     Sometimes("a retry would miss the deadline", _becomes(Finish, "dead", "deadline")),
     Sometimes("a permanent failure buries", _becomes(Finish, "dead", "permanent")),
-    Sometimes("a stale finish is refused", _stale_finish),
+    Sometimes("a finish with an older token is refused", _stale_finish),
     Sometimes("a job is sent again after a kept claim", _resend),
     Sometimes("a redriven job gets done", _redriven_done),
     *(

@@ -6,10 +6,10 @@ pytest is the only runner: xdist spreads the checks, JUnit reports them. A check
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import random
 import shlex
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ import pytest
 from model import scratch
 from model.counterexample import Violation
 from model.port import Worker, load
+from stateful_tests import results
 from stateful_tests.lockstep import Lockstep, Transcript
 from stateful_tests.soak import note, progress, rounds
 from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
@@ -35,6 +36,7 @@ from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 ROOT: Final = Path(__file__).resolve().parent.parent
 SETTINGS: Final = ROOT / "pyproject.toml"
 IMPORT_SECONDS: Final = 30
+SOAK_MINUTES: Final = 10.0
 SETTLED: Final = "fencepost"
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
@@ -45,12 +47,14 @@ usage: tox run -e gate -- [--worker PATH] [--profile quick|ci|soak] [--seed N] [
 Judge a lease queue on SQLite against the contract. Without --worker the shipped worker.py is judged.
 
   --worker PATH   the file to judge, wherever it lies; it is imported and run, not sandboxed
-  --profile NAME  quick: a few seconds; ci (the default): under a minute; soak: goes on for --minutes
+  --profile NAME  ci is the default; quick does less of everything; soak goes on for --minutes, and replays a
+                  world so large that it alone takes most of an hour
   --minutes M     how long soak goes on (10)
   --seed N        fixes every random choice; without it one is drawn, and printed at the end
   NODEID          one check alone, as a failure names it; part of the checks never makes a verdict valid
 
-Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end).
+Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end); 4 is pytest's, for an
+option that it does not know.
 Results: runs/latest/verdict.json for programs, runs/latest/junit.xml for CI; --results DIR puts them elsewhere.
 All options of pytest work too: --basetemp DIR chooses the disk that the queue files lie on.
 """
@@ -95,8 +99,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)"
     )
-    group.addoption("--profile", choices=sorted(PROFILES), default="ci", help="how much to do (ci)")
-    group.addoption("--minutes", metavar="M", type=float, default=10.0, help="how long the soak profile goes on (10)")
+    group.addoption("--profile", choices=sorted(PROFILES), help="how much to do (ci; quick without --gate)")
+    group.addoption("--minutes", metavar="M", type=_minutes, help="how long the soak profile goes on (10)")
+
+
+def _minutes(given: str) -> float:
+    minutes = float(given)
+    if not 0 < minutes < float("inf"):
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number of minutes above 0")
+    return minutes
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -111,18 +122,32 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if config.option.gate and config.option.help:
         sys.stdout.write(HELP)
         return 0
-    path = _worker_path(config)
-    if problem := _import_problem(path):
+    option = config.option
+    option.seed = random.SystemRandom().randrange(2**32) if option.seed is None else option.seed
+    option.profile = option.profile or ("ci" if option.gate else "quick")
+    given = str(ROOT / "worker.py") if option.worker is None else option.worker
+    option.worker = str((config.invocation_params.dir / given).resolve())
+    if problem := _usage_problem(option, given) or _import_problem(Path(option.worker)):
         sys.stderr.write(f"fencepost: {problem}\n")
-        sys.stderr.write("verdict: unknown\n" if config.option.gate else "")
+        if option.gate:
+            results.write(
+                results.new_folder(Path(option.results), option.seed),
+                judge((), reasons=[problem]),
+                Path(option.worker),
+                option.seed,
+                option.profile,
+            )
+            sys.stderr.write("verdict: unknown\n")
         return 2
-    config.option.worker = str(path)
     return None
 
 
-def _worker_path(config: pytest.Config) -> Path:
-    given = config.option.worker
-    return (config.invocation_params.dir / given).resolve() if given else ROOT / "worker.py"
+def _usage_problem(option: argparse.Namespace, given: str) -> str:
+    if not given.strip():
+        return "--worker: no path is given"
+    if option.minutes is not None and option.profile != "soak":
+        return "--minutes: only --profile soak goes on for a given time"
+    return ""
 
 
 def _import_problem(path: Path) -> str:
@@ -146,10 +171,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_xdist_worker(config):
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
         return
-    if option.seed is None:
-        option.seed = random.SystemRandom().randrange(2**32)
     option.base = option.basetemp
-    option.soak_until = time.time() + 60 * option.minutes if option.profile == "soak" else 0.0
+    option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
     if option.basetemp is None:
         option.base = option.basetemp = scratch.make()
         config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
@@ -161,7 +184,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    settled = {name: getattr(option, name) for name in ("worker", "seed", "soak_until")}
+    settled = {name: getattr(option, name) for name in ("worker", "seed", "profile", "soak_until")}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
 
 
@@ -316,21 +339,11 @@ class Gate:
         self.config = config
         self.collected: set[str] = set()
         self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
-        self.folder = self._run_folder()
+        self.folder = results.new_folder(Path(config.option.results), config.option.seed)
         self._stack = contextlib.ExitStack()
         option = config.option
         option.tbstyle, option.reportchars = "no", "N"
         option.xmlpath = option.xmlpath or str(self.folder / "junit.xml")
-
-    def _run_folder(self) -> Path:
-        runs = Path(self.config.option.results)
-        name = f"{time.strftime('%Y%m%d-%H%M%S')}-{self.config.option.seed}"
-        folder = runs / name
-        folder.mkdir(parents=True, exist_ok=True)
-        link = runs / f".latest-{os.getpid()}"
-        link.symlink_to(name)
-        link.replace(runs / "latest")
-        return folder
 
     def pytest_sessionstart(self) -> None:
         option = self.config.option
@@ -363,7 +376,8 @@ class Gate:
     def _reasons(self, exitstatus: int) -> list[str]:
         config, option = self.config, self.config.option
         chosen = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
-        partial = chosen or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+        again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
+        partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
         status = pytest.ExitCode(exitstatus)
         ended = status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         return ["only a part of the checks was chosen"] * bool(partial) + [
@@ -374,18 +388,14 @@ class Gate:
 
     def _write(self, verdict: Verdict) -> None:
         option = self.config.option
-        judged = Path(option.worker)
-        digest = hashlib.sha256(judged.read_bytes()).hexdigest() if judged.is_file() else ""
-        context = {"worker": str(judged), "sha256": digest, "seed": option.seed, "profile": option.profile}
-        text = json.dumps(verdict.as_json(**context), indent=2)
-        (self.folder / "verdict.json").write_text(text + "\n")
+        results.write(self.folder, verdict, Path(option.worker), option.seed, option.profile)
         terminal = self.config.get_terminal_writer()
         terminal.line()
         for line, colour in self._lines(verdict):
             terminal.line(line, **({colour: True} if colour else {}))
 
     def _lines(self, verdict: Verdict) -> Iterator[tuple[str, str]]:
-        shown = list({check.difference: check for check in reversed(verdict.failures)}.values())[::-1][:SHOWN_IN_FULL]
+        shown = _telling(verdict.failures)
         for check in shown:
             yield from self._failure(check)
         others = [f"{check.layer}: {check.title}" for check in verdict.failures if check not in shown]
@@ -398,7 +408,8 @@ class Gate:
         yield "", ""
         option = self.config.option
         yield f"judged   {_shown(option.worker)}", ""
-        yield f"seed     {option.seed} (programs {verdict.transcript[:12]})", ""
+        programs = f" (programs {verdict.transcript[:12]})" if verdict.transcript else ""
+        yield f"seed     {option.seed}{programs}", ""
         yield f"results  {_shown(self.folder)}", ""
         colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
         yield f"verdict: {verdict.word}", colour
@@ -408,7 +419,10 @@ class Gate:
         yield f"{check.layer}: {check.title}: {check.difference}", "red"
         for line in check.program:
             yield f"    {line}", ""
-        words = ["tox", "run", "-e", "gate", "--", "--worker", _shown(option.worker)]
+        gate = (
+            ["tox", "run", "-e", "gate", "--"] if "TOX_ENV_NAME" in os.environ else ["python", "-m", "pytest", "--gate"]
+        )
+        words = [*gate, "--worker", _shown(option.worker)]
         words += ["--profile", option.profile, "--seed", str(option.seed), "-n0", check.nodeid]
         yield f"  replay  {shlex.join(words)}", ""
         yield f"  report  {_shown(self.folder / 'verdict.json')}", ""
@@ -449,6 +463,13 @@ def _why(report: pytest.TestReport) -> str:
     lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
     errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
     return (errors or lines or ["failed without a word"])[0 if errors else -1]
+
+
+def _telling(failures: Sequence[Check]) -> list[Check]:
+    """A few failures that have the most to say together: one of each test, no difference twice."""
+    by_test = {check.nodeid.partition("[")[0]: check for check in reversed(failures)}
+    by_difference = {check.difference: check for check in reversed(by_test.values())}
+    return sorted(by_difference.values(), key=list(failures).index)[:SHOWN_IN_FULL]
 
 
 def _in_short(lines: list[str] | Any, label: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401

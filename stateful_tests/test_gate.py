@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 
 from model import scratch
 from stateful_tests import plugin
+from stateful_tests.results import new_folder
 from stateful_tests.verdict import LAYERS
 
 ROOT = Path(__file__).parent.parent
@@ -114,7 +116,9 @@ def test_a_wrong_worker_is_invalid(tmp_path: Path, fault: str) -> None:
     assert says in first["difference"], first
     line = f"{first['layer']}: {first['title']}: {first['difference']}"
     assert line in run.out.splitlines()
-    assert f"  replay  tox run -e gate -- --worker {file}" in run.out
+    replay = next(text for text in run.out.splitlines() if text.startswith("  replay  "))
+    assert f" --worker {file} --profile quick --seed " in replay
+    assert replay.endswith(shlex.quote(first["nodeid"]))
 
 
 def test_a_replayed_failure_is_the_same(tmp_path: Path) -> None:
@@ -149,11 +153,32 @@ def test_a_file_that_cannot_be_judged_is_one_line(tmp_path: Path, kind: str) -> 
     assert told.startswith(f"fencepost: {file}: ")
     assert says in told
     assert verdict == "verdict: unknown"
+    assert run.verdict["verdict"] == "unknown"
+    assert says in run.verdict["unanswered"][0]
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     run = gate(tmp_path, "--worker", str(tmp_path / "none.py"))
     assert (run.status, run.err) == (2, f"fencepost: {tmp_path / 'none.py'}: no such file\nverdict: unknown\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--worker", ""], "--worker: no path is given"),
+        (["--minutes", "1"], "--minutes: only --profile soak goes on for a given time"),
+    ],
+)
+def test_a_senseless_option_is_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    run = gate(tmp_path, *arguments)
+    assert (run.status, run.err) == (2, f"fencepost: {says}\nverdict: unknown\n")
+
+
+def test_the_latest_results_are_the_last(tmp_path: Path) -> None:
+    (tmp_path / "latest").mkdir()
+    folders = [new_folder(tmp_path, 1) for _ in range(3)]
+    assert len(set(folders)) == 3
+    assert (tmp_path / "latest").resolve() == folders[-1]
 
 
 def test_an_import_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

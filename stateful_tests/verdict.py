@@ -116,7 +116,7 @@ def judge(checks: Iterable[Check], missing: Sequence[str] = (), reasons: Sequenc
 def _transcript(checks: Iterable[Check]) -> str:
     """One digest over all that was drawn: equal for two runs with one seed, whatever order the checks ran in."""
     lines = sorted(f"{check.nodeid} {check.transcript}" for check in checks if check.transcript)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
 
 
 def _layer(name: str, checks: Sequence[Check]) -> Layer:

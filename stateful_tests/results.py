@@ -1,0 +1,33 @@
+"""Where a run of the gate puts what it found: a folder of its own, and ``latest``, which always speaks of the last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from stateful_tests.verdict import Verdict
+
+
+def new_folder(runs: Path, seed: int) -> Path:
+    """A folder in ``runs`` that no other run has; ``latest`` points to it from now on."""
+    runs.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}-", dir=runs))
+    folder.chmod(0o755)
+    link = runs / f".latest-{os.getpid()}"
+    link.symlink_to(folder.name)
+    latest = runs / "latest"
+    if latest.is_dir() and not latest.is_symlink():
+        latest.rename(runs / f"not-{folder.name}")  # whoever copied the folders made one of the link
+    link.replace(latest)
+    return folder
+
+
+def write(folder: Path, verdict: Verdict, worker: Path, seed: int, profile: str) -> None:
+    """``verdict.json``: all that the verdict rests on, and what was judged."""
+    digest = hashlib.sha256(worker.read_bytes()).hexdigest() if worker.is_file() else ""
+    context = {"worker": str(worker), "sha256": digest, "seed": seed, "profile": profile}
+    (folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
