@@ -6,6 +6,7 @@ A state that does not change is returned as the same object.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import floor
 from typing import assert_never
 
@@ -42,6 +43,10 @@ from model.contract import (
 Step = tuple[State, Reply]
 
 EMPTY = State()
+NONE, FALSE, TRUE = Return(None), Return(value=False), Return(value=True)
+
+remembered = lru_cache(maxsize=1 << 16)
+"""For pure functions of one row: a search asks for the same few rows over and over, and equal rows become one object."""
 
 
 def step(state: State, op: Op) -> Step:
@@ -71,7 +76,7 @@ def apply(state: State, op: Op) -> Step:
             after, reply = apply(state, op.op)
             return (state, reply) if after is state else (state, LOCKED)
         case Reopen():
-            return state, Return(None)
+            return state, NONE
         case _:
             assert_never(op)
 
@@ -126,7 +131,7 @@ def retry_delay(attempt: int, base_ms: int, cap_ms: int, jitter: float) -> int:
 def _enqueue(state: State, op: Enqueue) -> Step:
     for job in state.jobs:
         if job.id == op.id:
-            return state, (Return(value=False) if job.qty == op.qty else CONFLICT)
+            return state, (FALSE if job.qty == op.qty else CONFLICT)
     new = Job(
         seq=state.jobs[-1].seq + 1 if state.jobs else 1,
         id=op.id,
@@ -141,7 +146,7 @@ def _enqueue(state: State, op: Enqueue) -> Step:
         lease_until=None,
         reason=None,
     )
-    return State((*state.jobs, new), state.redrives), Return(value=True)
+    return State((*state.jobs, new), state.redrives), TRUE
 
 
 def _claim(state: State, op: Claim) -> Step:
@@ -149,18 +154,23 @@ def _claim(state: State, op: Claim) -> Step:
     state = _quarantine(state, now_ms)
     for job in state.jobs:
         if _is_open(job, now_ms) and (job.status == "leased" or job.available_at <= now_ms):
-            lease_until = min(now_ms + op.lease_ms, job.deadline)
-            leased = job._replace(
-                status="leased",
-                attempts=job.attempts + 1,
-                token=job.token + 1,
-                owner=op.owner,
-                lease_until=lease_until,
-                reason=None,
-            )
-            ticket = Ticket(job.id, job.qty, op.owner, leased.token, leased.attempts, lease_until)
-            return _put(state, leased), Return(ticket)
-    return state, Return(None)
+            leased, reply = _leased(job, op.owner, min(now_ms + op.lease_ms, job.deadline))
+            return _put(state, leased), reply
+    return state, NONE
+
+
+@remembered
+def _leased(job: Job, owner: str, lease_until: int) -> tuple[Job, Reply]:
+    """The row under its new lease, and the ticket that holds it."""
+    leased = job._replace(
+        status="leased",
+        attempts=job.attempts + 1,
+        token=job.token + 1,
+        owner=owner,
+        lease_until=lease_until,
+        reason=None,
+    )
+    return leased, Return(Ticket(job.id, job.qty, owner, leased.token, leased.attempts, lease_until))
 
 
 def _quarantine(state: State, now_ms: int) -> State:
@@ -182,25 +192,28 @@ def _is_open(job: Job, now_ms: int) -> bool:
 def _finish(state: State, op: Finish) -> Step:
     job = _find(state, op.ticket.id)
     if job is None or not _holds(op.ticket, job):
-        return state, Return(value=False)
+        return state, FALSE
     if op.now_ms >= op.ticket.lease_until or op.now_ms >= job.deadline:
-        return state, Return(value=False)
-    after = _outcome(job, op)
-    return _put(state, after), Return(after.status)
+        return state, FALSE
+    after, reply = _settled(job, op.outcome, op.now_ms, op.delay_ms)
+    return _put(state, after), reply
 
 
-def _outcome(job: Job, op: Finish) -> Job:
-    freed = job._replace(owner=None, lease_until=None, available_at=op.now_ms)
-    again_at = op.now_ms + op.delay_ms
-    if op.outcome == "ok":
-        return freed._replace(status="done", reason=None)
-    if op.outcome == "permanent":
-        return _dead(freed, "permanent")
-    if job.attempts >= job.max_attempts:
-        return _dead(freed, "exhausted")
-    if again_at >= job.deadline:
-        return _dead(freed, "deadline")
-    return freed._replace(status="pending", available_at=again_at, reason="retry")
+@remembered
+def _settled(job: Job, outcome: str, now_ms: int, delay_ms: int) -> tuple[Job, Reply]:
+    """The row after its holder's outcome, and its new status."""
+    freed = job._replace(owner=None, lease_until=None, available_at=now_ms)
+    if outcome == "ok":
+        after = freed._replace(status="done", reason=None)
+    elif outcome == "permanent":
+        after = _dead(freed, "permanent")
+    elif job.attempts >= job.max_attempts:
+        after = _dead(freed, "exhausted")
+    elif now_ms + delay_ms >= job.deadline:
+        after = _dead(freed, "deadline")
+    else:
+        after = freed._replace(status="pending", available_at=now_ms + delay_ms, reason="retry")
+    return after, Return(after.status)
 
 
 def _redrive(state: State, op: Redrive) -> Step:
@@ -217,7 +230,7 @@ def _redrive(state: State, op: Redrive) -> Step:
         lease_until=None,
         reason=None,
     )
-    return State(_put(state, again).jobs, (*state.redrives, audit)), Return(value=True)
+    return State(_put(state, again).jobs, (*state.redrives, audit)), TRUE
 
 
 def _run_once(state: State, op: RunOnce) -> Step:
@@ -269,6 +282,7 @@ def _put(state: State, new: Job) -> State:
     return State(tuple([new if job.seq == new.seq else job for job in state.jobs]), state.redrives)
 
 
+@remembered
 def _dead(job: Job, reason: str) -> Job:
     return job._replace(status="dead", owner=None, lease_until=None, reason=reason)
 
