@@ -46,7 +46,7 @@ EMPTY = State()
 NONE, FALSE, TRUE = Return(None), Return(value=False), Return(value=True)
 
 remembered = lru_cache(maxsize=1 << 16)
-"""For pure functions of one row: a search asks for the same few rows over and over, and equal rows become one object."""
+"""For pure functions of one row: a search asks for the same few rows over and over, and equal rows are one object."""
 
 
 def step(state: State, op: Op) -> Step:
