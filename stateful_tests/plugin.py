@@ -401,7 +401,7 @@ class Gate:
         others = [f"{check.layer}: {check.title}" for check in verdict.failures if check not in shown]
         yield from _in_short(others, "also")
         yield from _in_short(verdict.unanswered, "unanswered")
-        for line in table(verdict.layers):
+        for line in table([layer for layer in verdict.layers if layer.checks] or verdict.layers):
             yield line, ""
         for line in verdict.not_tried:
             yield f"not tried here: {line}", ""

@@ -97,13 +97,16 @@ class Verdict:
 
 
 def judge(checks: Iterable[Check], missing: Sequence[str] = (), reasons: Sequence[str] = ()) -> Verdict:
-    """The verdict on all ``checks``; ``missing`` were collected and never ended, ``reasons`` forbid a valid."""
+    """The verdict on all ``checks``; ``missing`` were collected and never ended, ``reasons`` forbid a valid.
+
+    A reason also says why a layer may be without checks; without one, each such layer is named.
+    """
     checks = sorted(checks, key=lambda check: (LAYERS.index(check.layer), len(check.program), check.nodeid))
     layers = [_layer(name, [check for check in checks if check.layer == name]) for name in LAYERS]
     failures = [check for check in checks if check.word == "invalid"]
     unanswered = [
         *reasons,
-        *(f"{layer.name}: no check of this layer ran" for layer in layers if not layer.checks),
+        *(f"{layer.name}: no check of this layer ran" for layer in layers if not layer.checks and not reasons),
         *(f"{nodeid}: did not run to its end" for nodeid in missing),
         *(f"{check.nodeid}: {check.why}" for check in checks if check.word == "unknown" and not check.not_tried),
         *(f"{layer.name}: {line}" for layer in layers if layer.word != "invalid" for line in _left_out(layer)),
