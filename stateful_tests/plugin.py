@@ -466,10 +466,16 @@ def _why(report: pytest.TestReport) -> str:
 
 
 def _telling(failures: Sequence[Check]) -> list[Check]:
-    """A few failures that have the most to say together: one of each test, no difference twice."""
-    by_test = {check.nodeid.partition("[")[0]: check for check in reversed(failures)}
-    by_difference = {check.difference: check for check in reversed(by_test.values())}
-    return sorted(by_difference.values(), key=list(failures).index)[:SHOWN_IN_FULL]
+    """A few failures that have the most to say together: the first of each test, and no difference twice."""
+    chosen: list[Check] = []
+    tests, differences = set[str](), set[str]()
+    for check in failures:
+        test = check.nodeid.partition("[")[0]
+        if test not in tests and check.difference not in differences:
+            chosen.append(check)
+        tests.add(test)
+        differences.add(check.difference)
+    return chosen[:SHOWN_IN_FULL]
 
 
 def _in_short(lines: list[str] | Any, label: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401

@@ -19,7 +19,7 @@ import pytest
 from model import scratch
 from stateful_tests import plugin
 from stateful_tests.results import new_folder
-from stateful_tests.verdict import LAYERS
+from stateful_tests.verdict import LAYERS, Check
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = (ROOT / "worker.py").read_text()
@@ -172,6 +172,14 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 def test_a_senseless_option_is_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:
     run = gate(tmp_path, *arguments)
     assert (run.status, run.err) == (2, f"fencepost: {says}\nverdict: unknown\n")
+
+
+def test_failures_that_are_shown_differ() -> None:
+    def failure(test: str, parameter: str, difference: str) -> Check:
+        return Check(f"{test}[{parameter}]", "contract", "invalid", 0, difference=difference)
+
+    failures = [failure("a", "1", "x"), failure("a", "2", "y"), failure("b", "1", "x"), failure("c", "1", "z")]
+    assert plugin._telling(failures) == [failures[0], failures[3]]
 
 
 def test_the_latest_results_are_the_last(tmp_path: Path) -> None:
