@@ -30,7 +30,7 @@ from model.contract import (
     State,
     Ticket,
 )
-from model.counterexample import Line, Violation, differences, program, show, source
+from model.counterexample import Line, Violation, differences, program, reply_differs, source
 from model.port import Queue, Worker, connect, impatient, observe, one_line, perform, ranked
 
 LATER_MS: Final = 100
@@ -144,8 +144,8 @@ class _Stage:
 
     def expect(self, op: Plain | Crash, con: int, got: Reply, want: Reply) -> None:
         self.lines.append(Line(op, con, got))
-        if got != want:
-            self.fail(f"{source(op, f'con{con}')} answers {show(got)}, must be {show(want)}")
+        if difference := reply_differs(op, got, want):
+            self.fail(f"{source(op, f'con{con}')} {difference}")
 
     def compare(self) -> None:
         try:

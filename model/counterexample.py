@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from model.contract import (
+    LOCKED,
     Audit,
     Blocked,
     Claim,
@@ -188,6 +189,18 @@ def _dict(value: Ticket | Ran) -> str:
 
 
 # --- what differs -----------------------------------------------------------------------------------------------------
+
+
+def reply_differs(op: Op, got: Reply, want: Reply) -> str:
+    """What the reply is and must be, lacking the operation in front; empty where it is right.
+
+    Under a reader's lock an operation that has nothing to change may fail all the same: legal (T7).
+    """
+    if got == want or (isinstance(op, Blocked) and got == LOCKED):
+        return ""
+    does = show(got) if isinstance(got, Raise) else f"returns {show(got)}"
+    must = f"raise {want.error}" if isinstance(want, Raise) else f"return {show(want)}"
+    return f"{does}, must {must}"
 
 
 def differences(got: State, want: State) -> str:

@@ -1,7 +1,7 @@
 """The port: where the model's words meet a module under test.
 
-The one impure module of this package. It loads a file that promises the contract, performs operations on it and reads
-what it left in the database, always over a connection of its own.
+One of the edges of this package, the rest of which is pure. It loads a file that promises the contract, performs
+operations on it and reads what it left in the database, always over a connection of its own.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from model.contract import LOCKED, Blocked, Hook, Op, Raise, Reply, State
-from model.counterexample import Line, Violation, program, show
+from model.contract import Hook, State
+from model.counterexample import Line, Violation, program
 from model.port import Queue, one_line
 
 Seqs = tuple[list[int], list[int]]
@@ -21,15 +21,6 @@ def opened(queue: Queue, lines: Sequence[Line] = ()) -> sqlite3.Connection:
         return queue.worker.open_queue(queue.path)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
         raise Violation(f"worker.open_queue raises {one_line(error)}", program(lines)) from None
-
-
-def reply_differs(op: Op, got: Reply, want: Reply) -> str:
-    """Under a reader's lock an operation that has nothing to change may fail all the same: legal (T7)."""
-    if got == want or (isinstance(op, Blocked) and got == LOCKED):
-        return ""
-    does = show(got) if isinstance(got, Raise) else f"returns {show(got)}"
-    must = f"raise {want.error}" if isinstance(want, Raise) else f"return {show(want)}"
-    return f"{does}, must {must}"
 
 
 def hooks_differ(called: Sequence[str], due: Sequence[Hook]) -> str:

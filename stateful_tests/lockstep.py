@@ -11,7 +11,7 @@ from typing import NamedTuple, NoReturn, Self
 
 from model import lease
 from model.contract import Blocked, Crash, Hook, Op, Reopen, Reply, Return, State
-from model.counterexample import Line, Violation, differences, program, source
+from model.counterexample import Line, Violation, differences, program, reply_differs, source
 from model.port import Queue, Worker, connect, observe, perform, ranked
 from stateful_tests.compare import (
     Seqs,
@@ -19,7 +19,6 @@ from stateful_tests.compare import (
     hooks_differ,
     opened,
     renumbered,
-    reply_differs,
     seqs_of,
     transaction_left,
 )

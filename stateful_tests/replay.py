@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from model import lease
 from model.contract import PLANTED, Audit, Job, Op, Reply, State
-from model.counterexample import Line, Violation, differences, program, source
+from model.counterexample import Line, Violation, differences, program, reply_differs, source
 from model.explorer import Step, World, explore
 from model.port import Performed, Queue, Worker, connect, perform, ranked
 from model.scopes import SCOPES, SIZES
@@ -20,7 +20,6 @@ from stateful_tests.compare import (
     hooks_differ,
     opened,
     renumbered,
-    reply_differs,
     seqs_of,
     transaction_left,
 )
