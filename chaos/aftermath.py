@@ -17,7 +17,7 @@ from model.contract import Claim, Enqueue, Finish, Op, Redrive, Reply, Return, S
 from model.counterexample import Violation, show
 from model.history import MS, Call
 from model.linearizability import QUEUE, check
-from model.port import ranked
+from model.queue import ranked
 
 History = Sequence[Call[Op, Reply]]
 Claims = list[tuple[Call[Op, Reply], Ticket]]

@@ -18,7 +18,8 @@ from typing import Any, Final, Literal
 from chaos.stages import FIRST_CLOCK, SECOND_CLOCK, SEND, Stand, watch, watch_answer, watch_opening
 from model.contract import Odd, Op, Raise, Reopen, Reply, Return, RunOnce, parse
 from model.counterexample import show
-from model.port import NotAWorker, Queue, Worker, load, one_line, perform
+from model.port import Unfit, one_line, perform
+from model.queue import Queue, Worker, load
 
 SMALL_CACHE: Final = "PRAGMA cache_size = 1"
 """Pages: what does not fit is written to the file before the COMMIT."""
@@ -74,7 +75,7 @@ def main() -> None:
 
     try:
         worker = load(order.worker)
-    except NotAWorker as problem:
+    except Unfit as problem:
         word = Word("unloaded", str(problem))
     else:
         word = obey(worker, order, parse(order.op), connections, stand)

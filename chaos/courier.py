@@ -33,7 +33,8 @@ from typing import Any, Final
 from chaos.wire import Say, acknowledgement, ear, mouth
 from model.contract import LOCKED, PLANTED, Claim, Op, Raise, Ran, Reopen, Reply, Return, RunOnce, parse
 from model.counterexample import show
-from model.port import Queue, Worker, load, one_line, perform, raised, returned
+from model.port import one_line, perform, raised, returned
+from model.queue import Queue, Worker, load
 
 WRITES: Final = re.compile(
     r"\s*(BEGIN\s+(IMMEDIATE|EXCLUSIVE)|(WITH\b.*\b)?(INSERT|UPDATE|DELETE|REPLACE))\b", re.IGNORECASE | re.DOTALL
@@ -165,7 +166,7 @@ class Courier:
         try:
             return returned(self._worker.run_file(order.queue, op.owner, clock, send, op.jitter, op.lease_ms))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - each is a reply
-            return raised(self._worker, error, self._error)
+            return raised(Queue(self._worker, Path(order.queue)), error, self._error)
 
 
 def main() -> None:

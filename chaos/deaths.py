@@ -8,7 +8,7 @@ from typing import Final
 from chaos import stages
 from chaos.child import SMALL_CACHE
 from chaos.experiments import Experiment
-from model.contract import Claim, Crash, Finish, RunOnce, hooks_of
+from model.contract import Claim, Crash, Finish, Plain, RunOnce, hooks_of
 from model.counterexample import source
 
 SMALL_PAGES: Final = ("PRAGMA page_size = 512", "VACUUM")
@@ -40,7 +40,7 @@ _KILL_AT: Final = "def kill_at(hook):"
 _KILL_AT_LINES: Final = 4
 
 
-def stand_in(experiment: Experiment) -> Crash:
+def stand_in(experiment: Experiment) -> Crash[Plain]:
     """The crash that stands for the death in a list of operations, until ``retold`` says it better."""
     return Crash(experiment.change, experiment.hook.name, "SIGKILL")
 

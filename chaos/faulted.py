@@ -16,7 +16,8 @@ from chaos.tracer import FAULTS, Call, Tracer, ordinal
 from model import lease
 from model.contract import Claim, Enqueue, Odd, Plain, Raise, Reopen, Reply, Return, State
 from model.counterexample import Line, Violation, program, show, source
-from model.port import Queue, connect, one_line, perform
+from model.port import connect, one_line, perform
+from model.queue import Queue
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple
 
 from model.contract import SCHEMA, State
 from model.counterexample import differences
-from model.port import connect, observe, ranked
+from model.port import connect
+from model.queue import observe, ranked
 
 QUEUE: Final = "queue.db"
 FILES: Final = (QUEUE, f"{QUEUE}-journal", f"{QUEUE}-wal")

@@ -14,7 +14,7 @@ import psutil
 
 from chaos.child import encode
 from chaos.killer import Child, Deadly, Unanswered, end_group, hear, last_line, listen, running, tell
-from model.port import Queue
+from model.queue import Queue
 
 
 class Unsafe(Exception):

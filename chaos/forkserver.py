@@ -22,7 +22,8 @@ from typing import Any, Final
 
 from chaos.child import Order, Word, encode, end_with, obey, opened
 from model.contract import Op, parse
-from model.port import NotAWorker, Worker, load
+from model.port import Unfit
+from model.queue import Worker, load
 
 THREADS: Final = Path("/proc/self/task")
 HASTE_S: Final = 30
@@ -38,7 +39,7 @@ def main(path: str) -> None:
     connections = opened()
     try:
         worker = load(path)
-    except NotAWorker as problem:
+    except Unfit as problem:
         os.write(words, encode(Word("unloaded", str(problem))))
         return
     if reason := _unsafe(connections):

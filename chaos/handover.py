@@ -21,7 +21,8 @@ from chaos.trial import look
 from model import lease
 from model.contract import RunOnce, State
 from model.counterexample import Violation, differences, show, source
-from model.port import Queue, perform
+from model.port import perform
+from model.queue import Queue
 
 SHORT_S: Final = 0.2
 """How long a courier waits for what never comes."""

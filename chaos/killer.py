@@ -18,7 +18,7 @@ from typing import IO, Final, Protocol, cast
 import psutil
 
 from chaos.child import Order, Word, encode
-from model.port import Queue
+from model.queue import Queue
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PATIENCE_S: Final = 20.0

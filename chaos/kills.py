@@ -20,7 +20,7 @@ from chaos.openings import OPENINGS, Opening, check_opening
 from chaos.trial import Shelf, check
 from chaos.variation import vary
 from model.contract import FAULT_HOOKS
-from model.port import Queue
+from model.queue import Queue
 
 Death = Experiment | Opening
 

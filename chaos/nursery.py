@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 
 from chaos.stormer import Life, Post
 from chaos.wire import encode
-from model.port import load, one_line
+from model.port import one_line
+from model.queue import load
 
 
 def main(module: str) -> None:

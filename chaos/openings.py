@@ -19,7 +19,8 @@ from chaos.trial import damage, victim
 from model import lease
 from model.contract import SCHEMA, Audit, Claim, Enqueue, Job, Reopen, State
 from model.counterexample import Violation, differences, show, source
-from model.port import Queue, connect, observe, one_line, perform, ranked
+from model.port import connect, one_line, perform
+from model.queue import Queue, observe, ranked
 
 Tables = tuple[str, ...]
 

@@ -19,7 +19,8 @@ from chaos.killer import Unanswered
 from model import lease
 from model.contract import LOCKED, Claim, Enqueue, Op, Ran, Reopen, Return, RunOnce, State
 from model.counterexample import Violation, show, source
-from model.port import Queue, connect, perform
+from model.port import connect, perform
+from model.queue import Queue
 
 PAIR: Final = ("first", "second")
 TRIES: Final = 5

@@ -22,7 +22,8 @@ from chaos.forks import Server, Unsafe, serving
 from chaos.killer import Unanswered
 from chaos.kills import Place, Turn, carry_out, fingerprint, kind, turns
 from model.counterexample import Violation
-from model.port import NotAWorker, Queue, Worker, load
+from model.port import Unfit
+from model.queue import Queue, Worker, load
 
 HURRY_S: Final = 2.0
 GRACE_S: Final = 3 * HURRY_S
@@ -144,7 +145,7 @@ def main() -> None:
         worker = load(task.worker)
         runner.say(ready=True)
         runner.run(worker)
-    except NotAWorker as problem:
+    except Unfit as problem:
         runner.say(problem=str(problem))
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # nobody waits for an answer

@@ -31,7 +31,8 @@ from model.contract import (
     Ticket,
 )
 from model.counterexample import Line, Violation, differences, program, reply_differs, source
-from model.port import Queue, Worker, connect, impatient, observe, one_line, perform, ranked
+from model.port import connect, impatient, one_line, perform
+from model.queue import Queue, Worker, observe, ranked
 
 LATER_MS: Final = 100
 """After every lease of a scene, and before the deadline of most of its jobs."""
@@ -142,7 +143,7 @@ class _Stage:
             self.fail("a transaction is left open on its connection")
         self.compare()
 
-    def expect(self, op: Plain | Crash, con: int, got: Reply, want: Reply) -> None:
+    def expect(self, op: Plain | Crash[Plain], con: int, got: Reply, want: Reply) -> None:
         self.lines.append(Line(op, con, got))
         if difference := reply_differs(op, got, want):
             self.fail(f"{source(op, f'con{con}')} {difference}")

@@ -15,7 +15,8 @@ from chaos.seats import Seat, Seats
 from chaos.stormer import AGAIN, CLAIM_READ, STATEMENT, Fate
 from chaos.weather import SPARE, Weather, enqueues, operator_fate, redrives, worker_fate
 from model.contract import Job, Plain, Redrive, State
-from model.port import connect, observe
+from model.port import connect
+from model.queue import observe
 
 HICCUP_S: Final = 0.01
 HICCUP_WORDS: Final = 4

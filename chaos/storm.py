@@ -24,7 +24,7 @@ from chaos.stirrer import Stirrer, look
 from chaos.weather import Weather, turns
 from chaos.wire import encode
 from model.history import read
-from model.port import Queue
+from model.queue import Queue
 
 TURNS: Final = 1000
 """More requests than that are all treated well."""

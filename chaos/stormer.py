@@ -35,7 +35,8 @@ from model.contract import (
     parse,
 )
 from model.history import invoke_line, return_line
-from model.port import Queue, Worker, perform
+from model.port import perform
+from model.queue import Queue, Worker
 
 CLOCK: Final = struct.Struct("q")
 """What the clock file holds: ms, moved by the harness alone."""

@@ -15,7 +15,7 @@ from chaos.faulted import Case, Trial, prepare
 from chaos.killer import Unanswered
 from chaos.tracer import Call, Tracer, faultable
 from model.contract import Enqueue, Reopen
-from model.port import Queue, Worker
+from model.queue import Queue, Worker
 
 _MANY: Final = tuple(Enqueue(f"{number:02}{'-' * 62}", 1, 0, 50_000) for number in range(16))
 _NAMES: Final = (

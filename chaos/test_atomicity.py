@@ -12,7 +12,7 @@ from chaos.experiments import EXPERIMENTS, IN_SEND, MATRIX, SPILLED, STATEMENTS,
 from chaos.forks import Server
 from chaos.openings import OPENINGS, Opening, check_opening
 from chaos.trial import check
-from model.port import Queue, Worker
+from model.queue import Queue, Worker
 
 pytestmark = pytest.mark.layer("atomicity")
 

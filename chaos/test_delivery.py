@@ -12,7 +12,7 @@ from chaos.crew import Crew
 from chaos.deliveries import ANSWERS, DEATHS, DELAYS, Delivery
 from chaos.handover import check
 from chaos.race import check_claims, check_sharing
-from model.port import Queue, Worker
+from model.queue import Queue, Worker
 
 pytestmark = pytest.mark.layer("delivery")
 

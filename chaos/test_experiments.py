@@ -54,7 +54,8 @@ from model.contract import (
     parse,
 )
 from model.counterexample import Violation
-from model.port import Queue, connect, load
+from model.port import connect
+from model.queue import Queue, load
 
 SHIPPED = killer.ROOT / "worker.py"
 FIRST_CLAIM = MATRIX[0]
@@ -487,7 +488,8 @@ from pathlib import Path
 from typing import IO, cast, get_args
 from chaos.experiments import MATRIX
 from chaos.killer import hear, started
-from model.port import Queue, connect, load
+from model.port import connect
+from model.queue import Queue, load
 module, path = Path({str(SHIPPED)!r}), Path({str(path)!r})
 queue = Queue(load(module), path)
 con = queue.worker.open_queue(path)

@@ -20,7 +20,7 @@ from chaos.inbox import Inbox
 from chaos.killer import ROOT, Unanswered
 from model.contract import LOCKED, PLANTED, Ran, Return, Ticket
 from model.counterexample import Violation, show
-from model.port import Queue, load
+from model.queue import Queue, load
 
 DELIVERIES = {delivery.name: delivery for delivery in (*DEATHS, *DELAYS, *ANSWERS)}
 SHIPPED = (ROOT / "worker.py").read_text()

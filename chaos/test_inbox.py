@@ -19,7 +19,7 @@ from chaos.crew import Crew
 from chaos.inbox import Hold, Inbox, Request, Turn, create, read, take
 from chaos.killer import ROOT, Unanswered
 from chaos.wire import acknowledgement
-from model.port import load
+from model.queue import load
 
 WORKER = load(ROOT / "worker.py")
 EVENT = {"id": "a", "qty": 5}
@@ -199,7 +199,7 @@ from chaos.courier import Order
 from chaos.crew import Crew
 from chaos.inbox import Turn
 from model.contract import RunOnce
-from model.port import load
+from model.queue import load
 module, folder = Path({str(ROOT / "worker.py")!r}), Path({str(tmp_path)!r})
 crew = Crew(module)
 crew.call("first", "second")

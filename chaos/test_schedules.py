@@ -9,7 +9,7 @@ import pytest
 
 from chaos.schedules import ALL, check
 from model.contract import FAULT_HOOKS, Hook
-from model.port import Worker
+from model.queue import Worker
 
 pytestmark = pytest.mark.layer("schedules")
 

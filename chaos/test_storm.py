@@ -11,7 +11,7 @@ import pytest
 
 from chaos.storm import check
 from chaos.weather import Weather
-from model.port import Queue, Worker
+from model.queue import Queue, Worker
 
 pytestmark = pytest.mark.layer("storm")
 

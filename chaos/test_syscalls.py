@@ -12,7 +12,7 @@ import pytest
 from chaos.faulted import Case
 from chaos.syscalls import CASES, check
 from chaos.tracer import FAULTS, Tracer, tracing, untraceable
-from model.port import Worker
+from model.queue import Worker
 
 pytestmark = pytest.mark.layer("syscalls")
 

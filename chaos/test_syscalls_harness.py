@@ -23,7 +23,7 @@ from chaos.syscalls import CASES, check, chosen
 from chaos.tracer import Call, Tracer, faultable, ordinal, read_trace, tracing, untraceable
 from model.contract import Claim, State
 from model.counterexample import Violation
-from model.port import Queue, load
+from model.queue import Queue, load
 
 SHIPPED = ROOT / "worker.py"
 NAMED = {case.name: case for case in CASES}
@@ -334,7 +334,7 @@ from pathlib import Path
 from chaos.syscalls import CASES
 from chaos.faulted import prepare
 from chaos.tracer import tracing
-from model.port import Queue, load
+from model.queue import Queue, load
 module, folder = Path({str(SHIPPED)!r}), Path({str(tmp_path)!r})
 with tracing("EIO", module, folder) as tracer:
     prepare(CASES[0], Queue(load(module), tracer.queue)).start.put(folder)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 from model.contract import Plain, Raise, Reopen, Reply, Return
-from model.port import Queue, load, one_line, perform
+from model.port import one_line, perform
+from model.queue import Queue, load
 
 PATIENCE_S: Final = 10
 """How long a child may live: far more than one needs on a loaded machine."""

@@ -19,7 +19,8 @@ from chaos.killer import Deadly, Unanswered, Victim, hear, kill, started
 from model import lease
 from model.contract import FAULT_HOOKS, Claim, Odd, Plain, Reopen, Return, State
 from model.counterexample import Line, Violation, differences, program, show, source
-from model.port import Queue, connect, observe, one_line, perform, ranked
+from model.port import connect, one_line, perform
+from model.queue import Queue, observe, ranked
 
 
 @dataclass(slots=True)

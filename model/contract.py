@@ -1,14 +1,44 @@
-"""The contract as data: bounds, schema, rows, operations, replies and the one table of fault hooks.
+"""The lease queue's contract as data: bounds, schema, rows, operations, replies and the one table of fault hooks.
 
-All times are integer milliseconds on one shared time base. An operation is a frozen value: the model steps it, an
-implementation performs it, Hypothesis draws it, and a program prints it. ``repr`` of an operation is its source text.
+What the event stream has in common with it is here too: kinds, replies, deaths. All times are integer milliseconds on
+one shared time base. An operation is a frozen value: the model steps it, an implementation performs it, Hypothesis
+draws it, and a program prints it. ``repr`` of an operation is its source text.
 """
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, get_args
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """What a module under test can be: how programs name it and its file, and what it must offer."""
+
+    name: str
+    opener: str
+    file: str
+    functions: tuple[str, ...]
+    errors: tuple[str, ...]
+
+
+WORKER: Final = Kind(
+    "worker",
+    "open_queue",
+    "queue.db",
+    ("retry_delay", "open_queue", "enqueue", "claim", "finish", "redrive", "run_once", "run_file"),
+    ("Conflict", "Retryable", "Permanent", "BadAck"),
+)
+CLIENT: Final = Kind(
+    "client",
+    "open_store",
+    "store.db",
+    ("open_store", "parse_line", "apply_event", "consume_line", "replay", "run_client"),
+    ("BadLine", "Conflict", "Gap", "ResyncRequired"),
+)
+KINDS: Final = {kind.name: kind for kind in (WORKER, CLIENT)}
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
@@ -165,54 +195,70 @@ class RunOnce:
 Planted = Literal["Exception", "KeyboardInterrupt", "SystemExit", "GeneratorExit"]
 
 
+P_co = TypeVar("P_co", covariant=True)
+"""The plain operations of one of the two contracts."""
+
+
 @dataclass(frozen=True, slots=True)
-class Crash:
+class Crash(Generic[P_co]):
     """The operation dies in a fault hook: the hook raises, or its process is killed there.
 
     If the operation does not reach the hook, it runs as if it had none.
     """
 
-    op: Plain
+    op: P_co
     hook: str
     error: Planted | Literal["SIGKILL"] = "Exception"
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class Blocked(Generic[P_co]):
     """The operation runs while another connection holds its read lock, so that no COMMIT of a change can succeed."""
 
-    op: Plain
+    op: P_co
 
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """The connection is closed and ``open_queue`` opens the same file again."""
+    """The connection is closed and the module opens the same file again."""
+
+
+def plain(op: Any) -> Any:  # noqa: ANN401 - an operation of either contract
+    """The operation without the crash or the reader that befalls it."""
+    return op.op if isinstance(op, Crash | Blocked) else op
 
 
 Plain = Enqueue | Claim | Finish | Redrive
-Op = Plain | RunOnce | Crash | Blocked | Reopen
+Op = Plain | RunOnce | Crash[Plain] | Blocked[Plain] | Reopen
 
-_FORMS: Final = {form.__name__: form for form in (Ticket, *get_args(Op))}
+FORMS: Final = (*get_args(Plain), RunOnce, Crash, Blocked, Reopen)
 
 
 def parse(text: str) -> Op:
     """The operation that ``text``, its ``repr``, stands for; ValueError for any other text. Nothing is executed."""
-    try:
-        op = _value(ast.parse(text, mode="eval").body)
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
-        raise ValueError(f"not an operation: {error}") from error
-    if not isinstance(op, Op):
-        raise ValueError(f"not an operation: {text}")  # noqa: TRY004 - the text is wrong, not its type
+    op: Op = parse_one_of(FORMS, text, Ticket)
     return op
 
 
-def _value(node: ast.expr) -> object:
+def parse_one_of(forms: tuple[type, ...], text: str, *parts: type) -> Any:  # noqa: ANN401 - one of the forms
+    """The value of one of these forms, of which ``parts`` may be parts, that ``text`` stands for; or ValueError."""
+    named = {form.__name__: form for form in (*forms, *parts)}
+    try:
+        value = _value(ast.parse(text, mode="eval").body, named)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
+        raise ValueError(f"not an operation: {error}") from error
+    if not isinstance(value, forms):
+        raise ValueError(f"not an operation: {text}")  # noqa: TRY004 - the text is wrong, not its type
+    return value
+
+
+def _value(node: ast.expr, forms: dict[str, type]) -> object:
     match node:
-        case ast.Call(func=ast.Name(id=name)) if name in _FORMS:
-            named = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
-            return _FORMS[name](*map(_value, node.args), **named)
+        case ast.Call(func=ast.Name(id=name)) if name in forms:
+            named = {str(keyword.arg): _value(keyword.value, forms) for keyword in node.keywords}
+            return forms[name](*(_value(each, forms) for each in node.args), **named)
         case ast.Tuple():
-            return tuple(map(_value, node.elts))
+            return tuple(_value(each, forms) for each in node.elts)
     return ast.literal_eval(node)
 
 
@@ -237,7 +283,7 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    value: bool | str | Ticket | Ran | Odd | None
+    value: bool | str | bytes | Ticket | Ran | Odd | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +306,7 @@ class Hook(NamedTuple):
     """Where an operation can die, and whether its change is then kept."""
 
     name: str
-    op: type[Plain]
+    op: type
     kept: bool
 
 
@@ -277,9 +323,12 @@ FAULT_HOOKS: Final = (
 are driven by this table alone."""
 
 
-_HOOKS_OF: Final[dict[type, tuple[Hook, ...]]] = {
-    op: tuple(hook for hook in FAULT_HOOKS if hook.op is op) for op in get_args(Plain)
-}
+def by_op(hooks: tuple[Hook, ...]) -> dict[type, tuple[Hook, ...]]:
+    """The hooks of each operation, in calling order."""
+    return {op: tuple(hook for hook in hooks if hook.op is op) for op in dict.fromkeys(hook.op for hook in hooks)}
+
+
+_HOOKS_OF: Final = by_op(FAULT_HOOKS)
 
 
 def hooks_of(op: Op) -> tuple[Hook, ...]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
+from model import contract, events
 from model.contract import (
     LOCKED,
-    Audit,
+    WORKER,
     Blocked,
     Claim,
     Crash,
     Enqueue,
     Finish,
-    Job,
+    Kind,
     Odd,
-    Op,
-    Plain,
     Raise,
     Ran,
     Redrive,
@@ -25,9 +24,11 @@ from model.contract import (
     Reply,
     Return,
     RunOnce,
-    State,
     Ticket,
 )
+from model.events import Apply, Consume
+
+Op = contract.Op | events.Op
 
 
 class Violation(AssertionError):
@@ -66,7 +67,7 @@ HELPERS = {
     ],
     "dies(": [
         "def dies(step):",
-        '    if os.fork() == 0: step(worker.open_queue("queue.db")); os._exit(0)',
+        "    if os.fork() == 0: step(OPEN); os._exit(0)",
         "    os.wait()",
     ],
     "kill_at(": [
@@ -78,8 +79,8 @@ HELPERS = {
     "os.kill(": ["import os, signal"],
     "reader(": [
         "def reader():",
-        '    con = sqlite3.connect("queue.db", isolation_level=None)',
-        '    con.execute("BEGIN"); con.execute("SELECT 1 FROM jobs").fetchall()',
+        '    con = sqlite3.connect("FILE", isolation_level=None)',
+        '    con.execute("BEGIN"); con.execute("SELECT 1 FROM sqlite_master").fetchall()',
         "    return closing(con)",
     ],
     "closing(": ["from contextlib import closing"],
@@ -87,13 +88,15 @@ HELPERS = {
     "sends(": [
         "def sends(answer, *during):",
         "    def send(event):",
-        '        for step in during: step(worker.open_queue("queue.db"))',
+        "        for step in during: step(OPEN)",
         "        if isinstance(answer, BaseException): raise answer",
         "        return answer",
         "    return send",
     ],
 }
-"""What a program needs before it starts, by the text that needs it; a helper may need those below it."""
+"""What a program needs before it starts, by the text that needs it; a helper may need those below it.
+
+``OPEN`` stands for the call that opens the file under test, ``FILE`` for the name of that."""
 
 ANSWERS = {
     "ok": "True",
@@ -104,22 +107,27 @@ ANSWERS = {
 }
 
 
-def program(lines: Sequence[Line]) -> list[str]:
+def program(lines: Sequence[Line], kind: Kind = WORKER) -> list[str]:
     """Source that repeats ``lines``, whole enough to paste; behind each call stands what the module answered."""
     names: dict[Ticket, str] = {}
     connections = sorted({line.con for line in lines})
-    body = [(f'con{number} = worker.open_queue("queue.db")', "") for number in connections]
-    body += [_statement(line, names) for line in lines]
+    body = [(f"con{number} = {opening(kind)}", "") for number in connections]
+    body += [_statement(line, names, kind) for line in lines]
     width = min(88, max((len(text) for text, _ in body), default=0))
     text = [f"{text:{width}}  # {reply}" if reply else text for text, reply in body]
-    return [*_helpers(text), *text]
+    return [f"import {kind.name}", *_helpers(text, kind), *text]
 
 
-def _statement(line: Line, names: dict[Ticket, str]) -> tuple[str, str]:
+def opening(kind: Kind) -> str:
+    """The call that opens the file under test."""
+    return f'{kind.name}.{kind.opener}("{kind.file}")'
+
+
+def _statement(line: Line, names: dict[Ticket, str], kind: Kind) -> tuple[str, str]:
     """One line of source and the reply it got; a claimed ticket gets a name, an error is caught."""
-    text = source(line.op, f"con{line.con}", names)
     if isinstance(line.op, Reopen):
-        return text, ""
+        return f"con{line.con}.close(); con{line.con} = {opening(kind)}", ""
+    text = source(line.op, f"con{line.con}", names)
     match line.reply:
         case Return(Ticket() as ticket):
             names[ticket] = f"t{len(names) + 1}"
@@ -131,26 +139,17 @@ def _statement(line: Line, names: dict[Ticket, str]) -> tuple[str, str]:
     return text, show(line.reply)
 
 
-def _helpers(text: Sequence[str]) -> list[str]:
+def _helpers(text: Sequence[str], kind: Kind) -> list[str]:
     needed = list(text)
     for word, lines in HELPERS.items():
         if any(word in line for line in needed):
-            needed = [*lines, *needed]
-    return ["import worker", *needed[: len(needed) - len(text)]]
+            needed = [*(line.replace("OPEN", opening(kind)).replace("FILE", kind.file) for line in lines), *needed]
+    return needed[: len(needed) - len(text)]
 
 
 def source(op: Op, con: str = "con1", names: Mapping[Ticket, str] | None = None) -> str:
-    """The call of ``worker`` that performs ``op``; a ticket that has a name in ``names`` stands as that name."""
+    """The call of the module that performs ``op``; a ticket that has a name in ``names`` stands as that name."""
     match op:
-        case Enqueue():
-            return f"worker.enqueue({con}, {{'id': {op.id!r}, 'qty': {op.qty!r}}}, {_from(op, 'now_ms')})"
-        case Claim():
-            return f"worker.claim({con}, {_from(op, 'owner')})"
-        case Finish():
-            ticket = (names or {}).get(op.ticket, _dict(op.ticket))
-            return f"worker.finish({con}, {ticket}, {_from(op, 'outcome')})"
-        case Redrive():
-            return f"worker.redrive({con}, {_from(op, 'job_id')})"
         case Crash(error="SIGKILL"):
             return f"dies(lambda con: {source(op.op, 'con', names)[:-1]}, fault=kill_at({op.hook!r})))"
         case Crash():
@@ -163,12 +162,31 @@ def source(op: Op, con: str = "con1", names: Mapping[Ticket, str] | None = None)
             send = f"sends({', '.join([ANSWERS[op.send], *during])})"
             return f"worker.run_once({con}, {op.owner!r}, {clock}, {send}, {op.jitter!r}, {op.lease_ms!r})"
         case Reopen():
-            return f'{con}.close(); {con} = worker.open_queue("queue.db")'
+            return f"the opening of {con} again"
+        case _:
+            return _call(op, con, names or {})
+
+
+def _call(op: contract.Plain | events.Plain, con: str, names: Mapping[Ticket, str]) -> str:
+    match op:
+        case Enqueue():
+            return f"worker.enqueue({con}, {{'id': {op.id!r}, 'qty': {op.qty!r}}}, {_from(op, 'now_ms')})"
+        case Claim():
+            return f"worker.claim({con}, {_from(op, 'owner')})"
+        case Finish():
+            ticket = names.get(op.ticket, _dict(op.ticket))
+            return f"worker.finish({con}, {ticket}, {_from(op, 'outcome')})"
+        case Redrive():
+            return f"worker.redrive({con}, {_from(op, 'job_id')})"
+        case Apply():
+            return f"client.apply_event({con}, {_from(op, 'seq')})"
+        case Consume():
+            return f"client.consume_line({con}, {_from(op, 'data')})"
         case _:
             assert_never(op)
 
 
-def _from(op: Plain, first: str) -> str:
+def _from(op: contract.Plain | events.Plain, first: str) -> str:
     """The arguments from ``first`` on, by position."""
     fields = list(op.__slots__)
     return ", ".join(repr(getattr(op, name)) for name in fields[fields.index(first) :])
@@ -203,25 +221,25 @@ def reply_differs(op: Op, got: Reply, want: Reply) -> str:
     return f"{does}, must {must}"
 
 
-def differences(got: State, want: State) -> str:
+Rows = Any
+"""The rows of a queue or of a store: a NamedTuple of tables, each a tuple of NamedTuples."""
+
+
+def differences(got: Rows, want: Rows) -> str:
     """The first differing row, column by column; empty where all rows agree."""
     return next(_differing(got, want), "")
 
 
-def _differing(got: State, want: State) -> Iterator[str]:
-    tables: tuple[tuple[str, Sequence[Job | Audit], Sequence[Job | Audit]], ...] = (
-        ("jobs", got.jobs, want.jobs),
-        ("redrives", got.redrives, want.redrives),
-    )
-    for table, ours, theirs in tables:
+def _differing(got: Rows, want: Rows) -> Iterator[str]:
+    for table, ours, theirs in zip(want._fields, got, want, strict=True):
         for mine, right in zip(ours, theirs, strict=False):
             if mine != right:
-                yield f"{table} row {right.id!r}: {_columns(mine, right)}"
+                yield f"{table} row {getattr(right, 'id', right[0])!r}: {_columns(mine, right)}"
         if len(ours) != len(theirs):
             yield f"{table} has {len(ours)} rows, must have {len(theirs)}"
 
 
-def _columns(mine: Job | Audit, right: Job | Audit) -> str:
+def _columns(mine: Rows, right: Rows) -> str:
     pairs = zip(right._fields, mine, right, strict=True)
     return "; ".join(f"{name} is {_sql(is_)}, must be {_sql(must)}" for name, is_, must in pairs if is_ != must)
 

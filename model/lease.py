@@ -29,6 +29,7 @@ from model.contract import (
     Hook,
     Job,
     Op,
+    Plain,
     Ran,
     Redrive,
     Reopen,
@@ -258,7 +259,7 @@ def _finish_of(ticket: Ticket, op: RunOnce) -> Finish:
     return Finish(ticket, "permanent" if op.send == "permanent" else "ok", op.second_ms)
 
 
-def _crash(state: State, op: Crash) -> Step:
+def _crash(state: State, op: Crash[Plain]) -> Step:
     """A change whose COMMIT was not reached is lost whole; one whose COMMIT was reached is kept whole."""
     after, reply = apply(state, op.op)
     if made_its_change(reply):

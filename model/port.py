@@ -1,7 +1,7 @@
 """The port: where the model's words meet a module under test.
 
-One of the edges of this package, the rest of which is pure. It loads a file that promises the contract, performs
-operations on it and reads what it left in the database, always over a connection of its own.
+One of the edges of this package, the rest of which is pure. It loads a file that promises one of the contracts and
+performs operations on it; what a queue and a store do differently is in ``model.queue`` and ``model.store``.
 """
 
 from __future__ import annotations
@@ -11,141 +11,105 @@ import importlib.util
 import os
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
 from model.contract import (
+    KINDS,
     LOCKED,
     PLANTED,
     REFUSED,
-    Audit,
     Blocked,
-    Claim,
     Crash,
-    Enqueue,
-    Finish,
-    Job,
+    Hook,
+    Kind,
     Odd,
-    Plain,
     Raise,
     Ran,
-    Redrive,
     Reply,
     Return,
-    RunOnce,
-    State,
     Ticket,
+    plain,
 )
 
 Fault = Callable[[str], None]
-Performed = Plain | RunOnce | Crash | Blocked
+
+S = TypeVar("S")
+O_contra = TypeVar("O_contra", contravariant=True)
 
 
-class Worker(Protocol):
-    """What a lease queue must offer: eight functions and four errors."""
+class Model(Protocol[S, O_contra]):
+    """A state machine: ``model.lease`` and ``model.stream`` are two."""
 
     @property
-    def Conflict(self) -> type[Exception]: ...  # noqa: N802 - the contract names it
-    @property
-    def Retryable(self) -> type[Exception]: ...  # noqa: N802
-    @property
-    def Permanent(self) -> type[Exception]: ...  # noqa: N802
-    @property
-    def BadAck(self) -> type[Exception]: ...  # noqa: N802
+    def EMPTY(self) -> S: ...  # noqa: N802 - a constant
+    def step(self, state: S, op: O_contra, /) -> tuple[S, Reply]: ...
+    def hooks_reached(self, state: S, op: O_contra, /) -> tuple[Hook, ...]: ...
 
-    def retry_delay(self, attempt: int, base_ms: int, cap_ms: int, jitter: float) -> int: ...
-    def open_queue(self, path: str | os.PathLike[str]) -> sqlite3.Connection: ...
-    def enqueue(
-        self, con: sqlite3.Connection, event: dict[str, Any], now_ms: int, ttl_ms: int, max_attempts: int = 3
-    ) -> bool: ...
-    def claim(
-        self, con: sqlite3.Connection, owner: str, now_ms: int, lease_ms: int = 1000, fault: Fault | None = None
-    ) -> dict[str, Any] | None: ...
-    def finish(
+
+class Subject(Protocol[S, O_contra]):
+    """A module under test, the file it works on, and the model that says what must come of it."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def module(self) -> object: ...
+    @property
+    def model(self) -> Model[S, O_contra]: ...
+    @property
+    def tables(self) -> Mapping[str, type[tuple[Any, ...]]]:
+        """Each table and the NamedTuple that is one row of it."""
+
+    def open(self) -> sqlite3.Connection:
+        """A connection from the module's own opener."""
+
+    def call(
         self,
         con: sqlite3.Connection,
-        ticket: dict[str, Any],
-        outcome: str,
-        now_ms: int,
-        delay_ms: int = 0,
-        fault: Fault | None = None,
-    ) -> str | bool: ...
-    def redrive(
-        self,
-        con: sqlite3.Connection,
-        job_id: str,
-        now_ms: int,
-        ttl_ms: int,
-        note: str,
-        fault: Fault | None = None,
-    ) -> bool: ...
-    def run_once(
-        self,
-        con: sqlite3.Connection,
-        owner: str,
-        clock: Callable[[], int],
-        send: Callable[[dict[str, Any]], object],
-        jitter: float,
-        lease_ms: int = 1000,
-    ) -> dict[str, Any] | None: ...
-    def run_file(
-        self,
-        path: str | os.PathLike[str],
-        owner: str,
-        clock: Callable[[], int],
-        send: Callable[[dict[str, Any]], object],
-        jitter: float,
-        lease_ms: int = 1000,
-    ) -> dict[str, Any] | None: ...
+        op: Any,  # noqa: ANN401 - one of the plain ones
+        fault: Fault | None,
+        planted: BaseException,
+    ) -> object:
+        """What the module's function returns for an operation that is neither crashed nor blocked."""
+
+    def observe(self, con: sqlite3.Connection) -> S:
+        """Every row in one consistent read; no cursor stays half-read."""
+
+    def ranked(self, rows: S) -> S:
+        """The rows as the model writes them."""
 
 
-ERRORS = ("Conflict", "Retryable", "Permanent", "BadAck")
-FUNCTIONS = ("retry_delay", "open_queue", "enqueue", "claim", "finish", "redrive", "run_once", "run_file")
+# --- loading ----------------------------------------------------------------------------------------------------------
 
 
-class NotAWorker(Exception):
+class Unfit(Exception):
     """The file cannot be judged at all; the message is one line that says why."""
 
 
-class Planted(Exception):
-    """What a fault hook or a send raises when it is told to: compared by identity, never by type."""
-
-
-PLANTS: dict[str, type[BaseException]] = {
-    "Exception": Planted,
-    "KeyboardInterrupt": KeyboardInterrupt,
-    "SystemExit": SystemExit,
-    "GeneratorExit": GeneratorExit,
-}
-
-
-def load(path: str | os.PathLike[str]) -> Worker:
-    """Import the file at ``path``, wherever it lies, under a name of its own; NotAWorker with one line if it cannot."""
+def load(path: str | os.PathLike[str], kind: Kind) -> Any:  # noqa: ANN401 - what the kind promises
+    """Import the file at ``path``, wherever it lies, under a name of its own; Unfit with one line if it cannot."""
     file = Path(path).resolve()
     if not file.is_file():
-        raise NotAWorker(f"{file}: {'is a directory' if file.is_dir() else 'no such file'}")
+        raise Unfit(f"{file}: {'is a directory' if file.is_dir() else 'no such file'}")
     spec = importlib.util.spec_from_file_location(f"judged_{file.stem}", file)
     if spec is None or spec.loader is None:
-        raise NotAWorker(f"{file}: not a Python source file (its name must end in .py)")
+        raise Unfit(f"{file}: not a Python source file (its name must end in .py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
-        raise NotAWorker(f"{file}: does not import: {one_line(error)}") from error
-    _require_names(file, module)
-    return cast("Worker", module)
-
-
-def _require_names(file: Path, module: object) -> None:
-    missing = [name for name in FUNCTIONS if not callable(getattr(module, name, None))]
-    missing += [name for name in ERRORS if not _is_error(getattr(module, name, None))]
+        raise Unfit(f"{file}: does not import: {one_line(error)}") from error
+    missing = [name for name in kind.functions if not callable(getattr(module, name, None))]
+    missing += [name for name in kind.errors if not _is_error(getattr(module, name, None))]
     if missing:
-        raise NotAWorker(f"{file}: not a worker module: lacks {', '.join(missing)}")
+        raise Unfit(f"{file}: not a {kind.name} module: lacks {', '.join(missing)}")
+    return module
 
 
 def _is_error(value: object) -> bool:
@@ -162,28 +126,37 @@ def one_line(error: BaseException) -> str:
 # --- performing an operation ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """The module under test and the queue file it works on."""
-
-    worker: Worker
-    path: Path
+class Planted(Exception):
+    """What a fault hook or a send raises when it is told to: compared by identity, never by type."""
 
 
-def perform(queue: Queue, con: sqlite3.Connection, op: Performed, watch: Fault | None = None) -> Reply:
+PLANTS: dict[str, type[BaseException]] = {
+    "Exception": Planted,
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "SystemExit": SystemExit,
+    "GeneratorExit": GeneratorExit,
+}
+
+
+def perform(
+    subject: Subject[Any, Any],
+    con: sqlite3.Connection,
+    op: Any,  # noqa: ANN401 - an operation of the subject's contract, but a Reopen
+    watch: Fault | None = None,
+) -> Reply:
     """Run one operation on ``con`` and say what came of it; ``watch`` is called with the name of each hook reached.
 
     Every error of the module under test becomes a reply. An interrupt that was not planted passes through.
     """
     planted = PLANTS[op.error if isinstance(op, Crash) else "Exception"]("planted")
     try:
-        with _surroundings(queue, con, op):
-            return returned(_call(queue, con, op, _fault(op, watch, planted), planted))
+        with _surroundings(subject.path, con, op):
+            return returned(subject.call(con, plain(op), _fault(op, watch, planted), planted))
     except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001 - each is a reply
-        return raised(queue.worker, error, planted)
+        return raised(subject, error, planted)
 
 
-def _fault(op: Performed, watch: Fault | None, planted: BaseException) -> Fault | None:
+def _fault(op: object, watch: Fault | None, planted: BaseException) -> Fault | None:
     if watch is None and not isinstance(op, Crash):
         return None
 
@@ -196,89 +169,41 @@ def _fault(op: Performed, watch: Fault | None, planted: BaseException) -> Fault 
     return fault
 
 
-def _call(queue: Queue, con: sqlite3.Connection, op: Performed, fault: Fault | None, planted: BaseException) -> object:
-    worker = queue.worker
-    match op:
-        case Crash() | Blocked():
-            return _call(queue, con, op.op, fault, planted)
-        case Enqueue():
-            return worker.enqueue(con, {"id": op.id, "qty": op.qty}, op.now_ms, op.ttl_ms, op.max_attempts)
-        case Claim():
-            return worker.claim(con, op.owner, op.now_ms, op.lease_ms, fault)
-        case Finish():
-            return worker.finish(con, ticket_dict(op.ticket), op.outcome, op.now_ms, op.delay_ms, fault)
-        case Redrive():
-            return worker.redrive(con, op.job_id, op.now_ms, op.ttl_ms, op.note, fault)
-        case RunOnce():
-            clock = iter((op.first_ms, op.second_ms)).__next__
-            return worker.run_once(con, op.owner, clock, _sender(queue, op, planted), op.jitter, op.lease_ms)
-
-
-def _sender(queue: Queue, op: RunOnce, planted: BaseException) -> Callable[[dict[str, Any]], object]:
-    """A send that lets ``meanwhile`` happen on a second connection, spoils its dict, and then does what it was told."""
-    worker = queue.worker
-
-    def send(event: dict[str, Any]) -> object:
-        if op.meanwhile:
-            with contextlib.closing(worker.open_queue(queue.path)) as other:
-                for step in op.meanwhile:
-                    perform(queue, other, step)
-        event.clear()
-        match op.send:
-            case "retryable":
-                raise worker.Retryable("later")
-            case "permanent":
-                raise worker.Permanent("never")
-            case "error":
-                raise planted
-            case "bad-ack":
-                return 1
-            case "ok":
-                return True
-
-    return send
-
-
 @contextlib.contextmanager
-def _surroundings(queue: Queue, con: sqlite3.Connection, op: Performed) -> Iterator[None]:
+def _surroundings(path: Path, con: sqlite3.Connection, op: object) -> Iterator[None]:
     """For a blocked operation: a reader that keeps its lock, and no waiting for it; otherwise nothing."""
     if not isinstance(op, Blocked):
         yield
         return
-    with impatient(con), reading(queue.path):
+    with impatient(con), reading(path):
         yield
-
-
-def ticket_dict(ticket: Ticket) -> dict[str, Any]:
-    """The ticket as the contract writes it: a new dict of exactly six keys."""
-    return {name: getattr(ticket, name) for name in Ticket.__slots__}
 
 
 def returned(raw: object) -> Return:
     """``raw`` in the model's words; types are exact, so that 1 is never taken for True."""
-    if raw is None or type(raw) is bool or type(raw) is str:
+    if raw is None or type(raw) is bool or type(raw) is str or type(raw) is bytes:
         return Return(raw)
     for form in (Ticket, Ran):
-        if _has_form(raw, form):
-            return Return(form(**cast("dict[str, Any]", raw)))
+        if type(raw) is dict and _has_form(raw, form):
+            return Return(form(**raw))
     return Return(Odd(repr(raw)))
 
 
-def _has_form(raw: object, form: type[Ticket | Ran]) -> bool:
-    if type(raw) is not dict or set(raw) != set(form.__slots__):
+def _has_form(raw: dict[Any, Any], form: type[Ticket | Ran]) -> bool:
+    if set(raw) != set(form.__slots__):
         return False
     return all(type(raw[name]).__name__ == kind for name, kind in form.__annotations__.items())
 
 
-def raised(worker: Worker, error: BaseException, planted: BaseException | None) -> Raise:
+def raised(subject: Subject[Any, Any], error: BaseException, planted: BaseException | None) -> Raise:
     """The error in the model's words; it loses its traceback, since a frame may hold a half-read cursor."""
     if isinstance(error, KeyboardInterrupt) and error is not planted:
         raise error
     error.__traceback__ = None
     if error is planted:
         return PLANTED
-    for name in ERRORS:
-        if isinstance(error, getattr(worker, name)):
+    for name in subject.kind.errors:
+        if isinstance(error, getattr(subject.module, name)):
             return Raise(name)
     if isinstance(error, ValueError):
         return REFUSED
@@ -296,26 +221,24 @@ def connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(name)}?mode=rw", uri=True, timeout=5, isolation_level=None)
 
 
-_ALL = "SELECT {} FROM {} ORDER BY seq"
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
-def observe(con: sqlite3.Connection) -> State:
-    """Every row of both tables in one consistent read, in the order of ``seq``; no cursor stays half-read."""
+def rows(con: sqlite3.Connection, table: str, form: type[R]) -> tuple[R, ...]:
+    """All rows of a table, a NamedTuple each, in the order of its first column; no cursor stays half-read."""
+    columns: tuple[str, ...] = form._fields  # type: ignore[attr-defined]  # there is no bound for NamedTuples
+    found = con.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}")  # noqa: S608 - our names
+    return tuple(form(*row) for row in found.fetchall())
+
+
+@contextlib.contextmanager
+def consistent(con: sqlite3.Connection) -> Iterator[None]:
+    """All reads within see the same rows."""
     con.execute("BEGIN").close()
     try:
-        jobs = con.execute(_ALL.format(", ".join(Job._fields), "jobs")).fetchall()
-        audits = con.execute(_ALL.format(", ".join(Audit._fields), "redrives")).fetchall()
+        yield
     finally:
         con.execute("ROLLBACK").close()
-    return State(tuple(Job(*row) for row in jobs), tuple(Audit(*row) for row in audits))
-
-
-def ranked(state: State) -> State:
-    """Rows numbered by rank, as the model numbers them: that ``seq`` grows is promised, that it has no gaps is not."""
-    return State(
-        tuple(job._replace(seq=rank) for rank, job in enumerate(state.jobs, 1)),
-        tuple(audit._replace(seq=rank) for rank, audit in enumerate(state.redrives, 1)),
-    )
 
 
 @contextlib.contextmanager
@@ -323,7 +246,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
     """Another connection holds its read lock for as long as the context lasts."""
     with contextlib.closing(connect(path)) as con:
         con.execute("BEGIN").close()
-        con.execute("SELECT count(*) FROM jobs").fetchall()
+        con.execute("SELECT count(*) FROM sqlite_master").fetchall()
         yield
         con.execute("ROLLBACK").close()
 
@@ -341,7 +264,7 @@ def impatient(con: sqlite3.Connection) -> Iterator[None]:
 
 if __name__ == "__main__":
     try:
-        load(sys.argv[1])
-    except NotAWorker as problem:
+        load(sys.argv[2], KINDS[sys.argv[1]])
+    except Unfit as problem:
         sys.exit(str(problem))
-    print(f"{sys.argv[1]} is a worker module")
+    print(f"{sys.argv[2]} is a {sys.argv[1]} module")

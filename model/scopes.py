@@ -175,7 +175,7 @@ def _falsified(ticket: Ticket, owners: tuple[str, ...]) -> Iterator[Ticket]:
         yield replace(ticket, lease_until=ticket.lease_until + by)
 
 
-def _crashes(ops: Iterable[Plain]) -> Iterator[Crash]:
+def _crashes(ops: Iterable[Plain]) -> Iterator[Crash[Plain]]:
     for op in ops:
         for hook in hooks_of(op):
             yield Crash(op, hook.name)

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from model.contract import LOCKED, PLANTED, REFUSED, Claim, Crash, Odd, Raise, Return, Ticket
-from model.port import FUNCTIONS, NotAWorker, Queue, Worker, connect, impatient, load, observe, perform, reading
+from model.contract import LOCKED, PLANTED, REFUSED, WORKER, Claim, Crash, Odd, Raise, Return, Ticket
+from model.port import Unfit, connect, impatient, perform, reading
+from model.queue import Queue, Worker, load, observe
 
 TICKET = {"id": "a", "qty": 5, "owner": "w", "token": 1, "attempt": 1, "lease_until": 100}
 
@@ -109,13 +110,13 @@ def test_a_planted_error_is_known_again(kind: Any) -> None:  # noqa: ANN401
         ("def oh(:", "does not import: SyntaxError: invalid syntax (line 1)"),
         ("import nowhere_to_be_found", "does not import: ModuleNotFoundError"),
         ("raise SystemExit(0)", "does not import: SystemExit: 0"),
-        ("\n".join(f"def {name}(): ..." for name in FUNCTIONS), "lacks Conflict, Retryable, Permanent, BadAck"),
+        ("\n".join(f"def {name}(): ..." for name in WORKER.functions), "lacks Conflict, Retryable, Permanent, BadAck"),
     ],
 )
 def test_a_file_that_is_no_worker_is_named(tmp_path: Path, text: str, says: str) -> None:
     file = tmp_path / "theirs.py"
     file.write_text(text)
-    with pytest.raises(NotAWorker) as told:
+    with pytest.raises(Unfit) as told:
         load(file)
     assert str(told.value).startswith(f"{file}: ")
     assert says in str(told.value)
@@ -125,14 +126,14 @@ def test_a_file_that_is_no_worker_is_named(tmp_path: Path, text: str, says: str)
 @pytest.mark.parametrize(("name", "says"), [("none.py", "no such file"), ("", "is a directory"), ("a.txt", ".py")])
 def test_a_path_that_is_no_source_file_is_named(tmp_path: Path, name: str, says: str) -> None:
     (tmp_path / "a.txt").write_text("x")
-    with pytest.raises(NotAWorker, match=says):
+    with pytest.raises(Unfit, match=says):
         load(tmp_path / name)
 
 
 def test_a_module_that_fails_is_not_left_behind(tmp_path: Path) -> None:
     file = tmp_path / "theirs.py"
     file.write_text("raise OSError")
-    with pytest.raises(NotAWorker):
+    with pytest.raises(Unfit):
         load(file)
     assert not [name for name in sys.modules if name.endswith("theirs")]
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from model.contract import Job
-from model.port import NotAWorker, Worker, connect, load
+from model.port import Unfit, connect
+from model.queue import Worker, load
 from stateful_tests.rates import rates
 
 NOW_MS: Final = 1000
@@ -353,7 +354,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         form.error(f"no case contains {options.only!r}; there are:\n  " + "\n  ".join(case.name for case in CASES))
     try:
         worker = load(options.worker)
-    except NotAWorker as error:
+    except Unfit as error:
         form.error(str(error))
     versions = f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     print(f"{os.path.relpath(options.worker)}, {versions}, medians of {options.rounds} calls")

@@ -46,10 +46,13 @@ Step = tuple[Op, Answer] | tuple[Op, Answer, int] | Holds | Audited
 Program = tuple[Step, ...]
 
 
+Pair = Lockstep[State, Op]
+
+
 class Fixture(Protocol):
     """What the fixture ``lockstep`` gives."""
 
-    def __call__(self, connections: int = 1) -> Lockstep: ...
+    def __call__(self, connections: int = 1) -> Pair: ...
 
 
 def holds(job_id: str, **columns: object) -> Holds:
@@ -115,7 +118,7 @@ EVERY_CALL: Final[dict[str, Scene]] = {
 # --- following one ----------------------------------------------------------------------------------------------------
 
 
-def follow(pair: Lockstep, program: Program) -> None:
+def follow(pair: Pair, program: Program) -> None:
     """Perform the program on module and model; where the model itself gives another answer, the harness is broken."""
     for step in program:
         if isinstance(step, Holds | Audited):

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
-from model.contract import Hook, State
-from model.counterexample import Line, Violation, program
-from model.port import Queue, one_line
+from model.contract import Hook
+from model.counterexample import Line, Rows, Violation, program
+from model.port import Subject, one_line
 
-Seqs = tuple[list[int], list[int]]
+Seqs = tuple[list[int], ...]
 
 
-def opened(queue: Queue, lines: Sequence[Line] = ()) -> sqlite3.Connection:
-    """``open_queue``, where it has no reason to refuse: whatever it raises is its own fault, and a Violation."""
+def opened(subject: Subject[Any, Any], lines: Sequence[Line] = ()) -> sqlite3.Connection:
+    """The module's opener, where it has no reason to refuse: whatever it raises is its own fault, and a Violation."""
+    kind = subject.kind
     try:
-        return queue.worker.open_queue(queue.path)
+        return subject.open()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
-        raise Violation(f"worker.open_queue raises {one_line(error)}", program(lines)) from None
+        raise Violation(f"{kind.name}.{kind.opener} raises {one_line(error)}", program(lines, kind)) from None
 
 
 def hooks_differ(called: Sequence[str], due: Sequence[Hook]) -> str:
@@ -46,14 +48,14 @@ def transaction_left(con: sqlite3.Connection) -> str:
         return "closes the connection that it was lent"
 
 
-def seqs_of(state: State) -> Seqs:
-    """The ``seq`` of every row of both tables."""
-    return [job.seq for job in state.jobs], [audit.seq for audit in state.redrives]
+def seqs_of(rows: Rows) -> Seqs:
+    """The number of every row of each table."""
+    return tuple([row[0] for row in table] for table in rows)
 
 
-def renumbered(old: Seqs, new: Seqs) -> str:
-    """A row keeps its ``seq``, and a new row gets a higher one."""
-    for table, before, after in zip(State._fields, old, new, strict=True):
+def renumbered(old: Seqs, new: Seqs, tables: Sequence[str]) -> str:
+    """A row keeps its number, and a new row gets a higher one."""
+    for table, before, after in zip(tables, old, new, strict=True):
         if after[: len(before)] != before:
             return f"renumbers {table}: seq was {before}, is {after}"
     return ""

@@ -14,7 +14,8 @@ from typing import Any, NoReturn, Self
 
 from model.contract import Plain, Raise, Reply, RunOnce, State
 from model.counterexample import Violation, differences, show, source
-from model.port import Queue, Worker, connect, observe, one_line, perform
+from model.port import connect, one_line, perform
+from model.queue import Queue, Worker, observe
 from stateful_tests.clauses import Audited, Holds, Program
 
 PLANTED_TEXT = "planted"

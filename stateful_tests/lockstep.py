@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter
-from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, NoReturn, Self
+from typing import Generic, NamedTuple, NoReturn, Self, TypeVar
 
-from model import lease
-from model.contract import Blocked, Crash, Hook, Op, Reopen, Reply, Return, State
-from model.counterexample import Line, Violation, differences, program, reply_differs, source
-from model.port import Queue, Worker, connect, observe, perform, ranked
+from model.contract import Hook, Reopen, Reply, Return, plain
+from model.counterexample import Line, Op, Rows, Violation, differences, program, reply_differs, source
+from model.port import Subject, connect, perform
 from stateful_tests.compare import (
-    Seqs,
     commit_misplaced,
     hooks_differ,
     opened,
@@ -28,7 +25,7 @@ class Glimpse(NamedTuple):
     """What there was to see when a hook was called: the rows for another connection, the caller's transaction."""
 
     hook: str
-    rows: State | str
+    rows: Rows | str
     in_transaction: bool
 
 
@@ -45,21 +42,25 @@ class Transcript:
         return self._digest.hexdigest()
 
 
-class Lockstep:
-    """One queue file, several connections to it, and the model beside it.
+S = TypeVar("S")
+O = TypeVar("O", bound=Op)  # noqa: E741 - the operations, as S the states
+
+
+class Lockstep(Generic[S, O]):
+    """One file, several connections to it, and the model beside it.
 
     ``do`` performs an operation on both and compares the reply, the hooks reached, what another connection sees at each
     hook, every column of every row, and that no transaction is left open. The first difference is a Violation.
     """
 
-    def __init__(self, worker: Worker, path: Path, did: Counter[str], connections: int = 1) -> None:
-        self.queue = Queue(worker, path)
-        self.state = lease.EMPTY
+    def __init__(self, subject: Subject[S, O], did: Counter[str], connections: int = 1) -> None:
+        self.subject = subject
+        self.state = subject.model.EMPTY
         self.did = did
         self.lines: list[Line] = []
-        self._seqs: Seqs = ([], [])
+        self._seqs = seqs_of(self.state)
         self._cons = {1: self._connect()}
-        self._observer = connect(path)
+        self._observer = connect(subject.path)
         self._observer.execute("PRAGMA busy_timeout = 0").close()
         for number in range(2, connections + 1):
             self._cons[number] = self._connect()
@@ -76,10 +77,10 @@ class Lockstep:
         for con in (*self._cons.values(), self._observer):
             con.close()
 
-    def do(self, op: Op, con: int = 1) -> Reply:
+    def do(self, op: O, con: int = 1) -> Reply:
         """Perform ``op`` on connection number ``con`` and on the model; the reply they agree on."""
         before = self.state
-        self.state, want = lease.step(before, op)
+        self.state, want = self.subject.model.step(before, op)
         glimpses: list[Glimpse] = []
         got = self._perform(op, con, glimpses)
         self.lines.append(Line(op, con, got))
@@ -90,7 +91,7 @@ class Lockstep:
         self._check_rows(op)
         return got
 
-    def _perform(self, op: Op, con: int, glimpses: list[Glimpse]) -> Reply:
+    def _perform(self, op: O, con: int, glimpses: list[Glimpse]) -> Reply:
         if isinstance(op, Reopen):
             self._cons[con].close()
             self._cons[con] = self._connect()
@@ -99,45 +100,45 @@ class Lockstep:
         def watch(hook: str) -> None:
             glimpses.append(Glimpse(hook, self._look(), self._cons[con].in_transaction))
 
-        return perform(self.queue, self._cons[con], op, watch)
+        return perform(self.subject, self._cons[con], op, watch)
 
     def _connect(self) -> sqlite3.Connection:
-        return opened(self.queue, self.lines)
+        return opened(self.subject, self.lines)
 
-    def _look(self) -> State | str:
+    def _look(self) -> Rows | str:
         """What another connection sees, or why it cannot read."""
         try:
-            return observe(self._observer)
+            return self.subject.observe(self._observer)
         except sqlite3.Error as error:
             return f"another connection cannot read: {error}"
 
     # --- what is compared ---------------------------------------------------------------------------------------------
 
-    def _check_hooks(self, op: Op, before: State, glimpses: list[Glimpse]) -> None:
-        due = lease.hooks_reached(before, op)
+    def _check_hooks(self, op: O, before: S, glimpses: list[Glimpse]) -> None:
+        due = self.subject.model.hooks_reached(before, op)
         self._agree(op, hooks_differ([glimpse.hook for glimpse in glimpses], due))
-        changed, _ = lease.step(before, op.op if isinstance(op, Crash | Blocked) else op)
+        changed, _ = self.subject.model.step(before, plain(op))
         for hook, glimpse in zip(due, glimpses, strict=True):
             self._check_glimpse(op, hook, glimpse, changed if hook.kept else before)
 
-    def _check_glimpse(self, op: Op, hook: Hook, glimpse: Glimpse, want: State) -> None:
+    def _check_glimpse(self, op: O, hook: Hook, glimpse: Glimpse, want: S) -> None:
         self._agree(op, commit_misplaced(hook, glimpse.in_transaction))
         rows = glimpse.rows
-        if difference := rows if isinstance(rows, str) else differences(ranked(rows), want):
+        if difference := rows if isinstance(rows, str) else differences(self.subject.ranked(rows), want):
             self._fail(op, f"shows to another connection, at {hook.name}: {difference}")
 
-    def _check_rows(self, op: Op) -> None:
+    def _check_rows(self, op: O) -> None:
         rows = self._look()
         if isinstance(rows, str):
             self._fail(op, f"leaves the file so that {rows}")
-        if difference := differences(ranked(rows), self.state):
+        if difference := differences(self.subject.ranked(rows), self.state):
             self._fail(op, f"leaves {difference}")
         old, self._seqs = self._seqs, seqs_of(rows)
-        self._agree(op, renumbered(old, self._seqs))
+        self._agree(op, renumbered(old, self._seqs, list(self.subject.tables)))
 
-    def _agree(self, op: Op, difference: str) -> None:
+    def _agree(self, op: O, difference: str) -> None:
         if difference:
             self._fail(op, difference)
 
-    def _fail(self, op: Op, what: str) -> NoReturn:
-        raise Violation(f"{source(op)} {what}", program(self.lines))
+    def _fail(self, op: O, what: str) -> NoReturn:
+        raise Violation(f"{source(op)} {what}", program(self.lines, self.subject.kind))

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from model.contract import Claim, Enqueue, Finish, Op, Planted, Redrive, Reopen, Return, RunOnce, Send, Ticket
-from model.port import Worker
+from model.queue import Queue, Worker
 from stateful_tests import strategies as draw
 from stateful_tests.lockstep import Lockstep, Transcript
 
@@ -44,7 +44,7 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.did["programs"] += 1
         self.path = self.folder / f"program-{self.did['programs']}.db"
-        self.pair = Lockstep(self.worker, self.path, self.did, CONNECTIONS)
+        self.pair = Lockstep(Queue(self.worker, self.path), self.did, CONNECTIONS)
         self.epoch_ms = 0
 
     def teardown(self) -> None:

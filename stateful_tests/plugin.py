@@ -1,4 +1,4 @@
-"""The pytest plugin: ``--gate``, ``--worker``, ``--seed``, profiles, and the verdict at the end.
+"""The pytest plugin: ``--gate``, ``--worker``, ``--client``, ``--seed``, profiles, and the verdict at the end.
 
 pytest is the only runner: xdist spreads the checks, JUnit reports them. A check is a test that carries the mark
 ``layer``; under ``--gate`` only these run. Whatever random choice a check makes, it makes from the fixture ``seed``.
@@ -25,30 +25,35 @@ from typing import Any, Final
 
 import pytest
 
-from model import scratch
+from model import queue, scratch, store
+from model.contract import KINDS, WORKER
 from model.counterexample import Violation
-from model.port import Worker, load
+from model.queue import Worker
+from model.store import Client
 from stateful_tests import results
-from stateful_tests.lockstep import Lockstep, Transcript
+from stateful_tests.lockstep import Transcript
 from stateful_tests.soak import note, progress, rounds
 from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 SETTINGS: Final = ROOT / "pyproject.toml"
 IMPORT_SECONDS: Final = 30
+SAMPLED: Final = ("schedules", "atomicity", "delivery", "syscalls")
 SOAK_MINUTES: Final = 10.0
 SETTLED: Final = "fencepost"
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
 
 HELP: Final = """\
-usage: tox run -e gate -- [--worker PATH] [--profile quick|ci|soak] [--seed N] [--minutes M]
+usage: tox run -e gate -- [--worker PATH] [--client PATH] [--profile quick|ci|soak] [--seed N] [--minutes M]
 
-Judge a lease queue on SQLite against the contract. Without --worker the shipped worker.py is judged.
+Judge a lease queue on SQLite, or a receiver of an event stream, or both, against their contracts. What is not given is
+not judged; if neither is, the shipped worker.py and client.py are.
 
-  --worker PATH   the file to judge, wherever it lies; it is imported and run, not sandboxed
-  --profile NAME  ci is the default; quick does less of everything; soak goes on for --minutes, and replays a
-                  world so large that it alone takes most of an hour
+  --worker PATH   the lease queue to judge, wherever it lies; it is imported and run, not sandboxed
+  --client PATH   the receiver to judge; the same goes for it
+  --profile NAME  ci is the default; quick does less of everything, and only a part of the experiments with processes;
+                  soak goes on for --minutes, and replays a world so large that it alone takes most of an hour
   --minutes M     how long soak goes on (10)
   --seed N        fixes every random choice; without it one is drawn, and printed at the end
   NODEID          one check alone, as a failure names it; part of the checks never makes a verdict valid
@@ -64,25 +69,31 @@ All options of pytest work too: --basetemp DIR chooses the disk that the queue f
 class Profile:
     """How much each layer does: programs of the stateful machine in each shard, and steps in each program.
 
-    ``scopes`` are the worlds whose every transition is replayed, by all shards together; ``faults`` is how many system
-    calls are faulted, at most, in each check of that.
+    ``scopes`` and ``stream_scopes`` are the worlds of the queue and of the stream whose every transition is replayed,
+    by all shards together; ``faults`` is how many system calls are faulted, at most, in each check of that. Of the
+    checks of the layers in ``SAMPLED`` one in ``every`` is made.
     """
 
     shards: int
     programs: int
     steps: int
     scopes: tuple[str, ...]
+    stream_scopes: tuple[str, ...]
     faults: int
+    every: int = 1
 
 
 PROFILES: Final = {
-    "quick": Profile(shards=2, programs=20, steps=25, scopes=("one",), faults=3),
-    "ci": Profile(shards=8, programs=40, steps=40, scopes=("again", "rescue", "pair"), faults=8),
+    "quick": Profile(shards=2, programs=20, steps=25, scopes=("one",), stream_scopes=("brief",), faults=3, every=8),
+    "ci": Profile(
+        shards=8, programs=40, steps=40, scopes=("again", "rescue", "pair"), stream_scopes=("stream",), faults=8
+    ),
     "soak": Profile(
         shards=os.cpu_count() or 1,
         programs=200,
         steps=60,
         scopes=("two", "three", "wide"),
+        stream_scopes=("long",),
         faults=1000,
     ),
 }
@@ -94,7 +105,8 @@ PROFILES: Final = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fencepost", "fencepost: judge a lease queue (`--gate --help` for these alone)")
     group.addoption("--gate", action="store_true", help="run the checks of every layer, and end with a verdict")
-    group.addoption("--worker", metavar="PATH", help="the file to judge (the shipped worker.py)")
+    for name in KINDS:
+        group.addoption(f"--{name}", metavar="PATH", help=f"the {name} to judge (the shipped {name}.py)")
     group.addoption("--seed", metavar="N", type=int, help="fixes every random choice; drawn and printed otherwise")
     group.addoption(
         "--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)"
@@ -125,41 +137,42 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     option = config.option
     option.seed = random.SystemRandom().randrange(2**32) if option.seed is None else option.seed
     option.profile = option.profile or ("ci" if option.gate else "quick")
-    given = str(ROOT / "worker.py") if option.worker is None else option.worker
-    option.worker = str((config.invocation_params.dir / given).resolve())
-    if problem := _usage_problem(option, given) or _import_problem(Path(option.worker)):
+    given = [name for name in KINDS if getattr(option, name) is not None]
+    problem = _usage_problem(option)
+    option.judged = given if option.gate and given else list(KINDS)
+    for name in KINDS:
+        path = ROOT / f"{name}.py" if name not in given else config.invocation_params.dir / getattr(option, name)
+        setattr(option, name, str(path.resolve()))
+    problems = (_import_problem(Path(getattr(option, name)), name) for name in option.judged)
+    if problem := problem or next(filter(None, problems), ""):
         sys.stderr.write(f"fencepost: {problem}\n")
         if option.gate:
-            results.write(
-                results.new_folder(Path(option.results), option.seed),
-                judge((), reasons=[problem]),
-                Path(option.worker),
-                option.seed,
-                option.profile,
-            )
+            verdict = judge((), option.judged, reasons=[problem])
+            results.write(results.new_folder(Path(option.results), option.seed), verdict, option)
             sys.stderr.write("verdict: unknown\n")
         return 2
     return None
 
 
-def _usage_problem(option: argparse.Namespace, given: str) -> str:
-    if not given.strip():
-        return "--worker: no path is given"
+def _usage_problem(option: argparse.Namespace) -> str:
+    for name in KINDS:
+        if getattr(option, name) is not None and not getattr(option, name).strip():
+            return f"--{name}: no path is given"
     if option.minutes is not None and option.profile != "soak":
         return "--minutes: only --profile soak goes on for a given time"
     return ""
 
 
-def _import_problem(path: Path) -> str:
+def _import_problem(path: Path, kind: str) -> str:
     """Why the file cannot be judged, in one line; found out in a process of its own, which may hang or exit."""
-    command = [sys.executable, "-m", "model.port", str(path)]
+    command = [sys.executable, "-m", "model.port", kind, str(path)]
     try:
         done = subprocess.run(  # noqa: S603 - our own module
             command, cwd=ROOT, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return f"{path}: does not import: still busy after {IMPORT_SECONDS} s"
-    if done.stdout.rstrip().endswith("is a worker module"):
+    if done.stdout.rstrip().endswith(f"is a {kind} module"):
         return ""
     return (done.stderr.strip().splitlines() or [f"{path}: does not import: it ends the process"])[-1]
 
@@ -184,7 +197,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    settled = {name: getattr(option, name) for name in ("worker", "seed", "profile", "soak_until")}
+    settled = {name: getattr(option, name) for name in (*KINDS, "judged", "seed", "profile", "soak_until")}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
 
 
@@ -196,15 +209,27 @@ def is_xdist_worker(config: pytest.Config) -> bool:
 
 
 @pytest.fixture(scope="session")
-def worker(request: pytest.FixtureRequest) -> Worker:
-    """The module under test."""
-    return load(request.config.option.worker)
-
-
-@pytest.fixture
 def worker_path(request: pytest.FixtureRequest) -> Path:
-    """Where the module under test lies, for a process of its own."""
+    """Where the lease queue under test lies, for a process of its own."""
     return Path(request.config.option.worker)
+
+
+@pytest.fixture(scope="session")
+def worker(worker_path: Path) -> Worker:
+    """The lease queue under test."""
+    return queue.load(worker_path)
+
+
+@pytest.fixture(scope="session")
+def client_path(request: pytest.FixtureRequest) -> Path:
+    """Where the receiver under test lies, for a process of its own."""
+    return Path(request.config.option.client)
+
+
+@pytest.fixture(scope="session")
+def client(client_path: Path) -> Client:
+    """The receiver under test."""
+    return store.load(client_path)
 
 
 @pytest.fixture
@@ -236,18 +261,6 @@ def transcript(request: pytest.FixtureRequest) -> Transcript:
     transcript = Transcript()
     request.node.user_properties.append(("transcript", transcript))
     return transcript
-
-
-@pytest.fixture
-def lockstep(worker: Worker, tmp_path: Path, did: Counter[str]) -> Iterator[Callable[[int], Lockstep]]:
-    """Open an empty queue file over so many connections, with the model beside it; closed after the check."""
-    with contextlib.ExitStack() as stack:
-
-        def start(connections: int = 1) -> Lockstep:
-            path = tmp_path / f"queue-{len(list(tmp_path.iterdir()))}.db"
-            return stack.enter_context(Lockstep(worker, path, did, connections))
-
-        yield start
 
 
 @pytest.fixture
@@ -287,17 +300,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if layer := layer_of(item):
             item.user_properties.append(("layer", layer))
+            item.user_properties.append(("kind", kind_of(item)))
         if config.option.soak_until and {"soak", "states_done"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.timeout(0))
     if config.option.gate:
-        others = [item for item in items if not layer_of(item)]
-        config.hook.pytest_deselected(items=others)
-        items[:] = sorted(filter(layer_of, items), key=lambda item: LAYERS.index(layer_of(item)))
+        checks = [item for item in items if layer_of(item) and kind_of(item) in config.option.judged]
+        checks = _sample(checks, config.option)
+        config.hook.pytest_deselected(items=[item for item in items if item not in checks])
+        items[:] = sorted(checks, key=lambda item: LAYERS.index(layer_of(item)))
+
+
+def _sample(checks: list[pytest.Item], option: argparse.Namespace) -> list[pytest.Item]:
+    """All of them, or in the layers that are sampled those that the seed draws: of each test one at least, so that a
+    check that is asked for alone is always made.
+    """
+    every = PROFILES[option.profile].every
+    by_test: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in checks:
+        by_test[item.nodeid.partition("[")[0]].append(item)
+    chosen: set[str] = set()
+    for test, items in by_test.items():
+        most = -(-len(items) // every) if layer_of(items[0]) in SAMPLED else len(items)
+        draw = random.Random(f"{option.seed}:{test}")  # noqa: S311 - a sample, not a secret
+        chosen.update(item.nodeid for item in draw.sample(items, most))
+    return [item for item in checks if item.nodeid in chosen]
 
 
 def layer_of(item: pytest.Item) -> str:
     mark = item.get_closest_marker("layer")
     return str(mark.args[0]) if mark else ""
+
+
+def kind_of(item: pytest.Item) -> str:
+    """What the check judges: the module that it asks for."""
+    return next((name for name in KINDS if f"{name}_path" in getattr(item, "fixturenames", ())), "")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -371,7 +407,8 @@ class Gate:
     def _verdict(self, exitstatus: int) -> Verdict:
         checks = [_check(nodeid, reports) for nodeid, reports in self.reports.items()]
         missing = sorted(self.collected - {check.nodeid for check in checks})
-        return judge((check for check in checks if check.layer in LAYERS), missing, self._reasons(exitstatus))
+        known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
+        return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
 
     def _reasons(self, exitstatus: int) -> list[str]:
         config, option = self.config, self.config.option
@@ -388,7 +425,7 @@ class Gate:
 
     def _write(self, verdict: Verdict) -> None:
         option = self.config.option
-        results.write(self.folder, verdict, Path(option.worker), option.seed, option.profile)
+        results.write(self.folder, verdict, option)
         terminal = self.config.get_terminal_writer()
         terminal.line()
         for line, colour in self._lines(verdict):
@@ -407,7 +444,7 @@ class Gate:
             yield f"not tried here: {line}", ""
         yield "", ""
         option = self.config.option
-        yield f"judged   {_shown(option.worker)}", ""
+        yield f"judged   {', '.join(_shown(getattr(option, name)) for name in option.judged)}", ""
         programs = f" (programs {verdict.transcript[:12]})" if verdict.transcript else ""
         yield f"seed     {option.seed}{programs}", ""
         yield f"results  {_shown(self.folder)}", ""
@@ -422,7 +459,7 @@ class Gate:
         gate = (
             ["tox", "run", "-e", "gate", "--"] if "TOX_ENV_NAME" in os.environ else ["python", "-m", "pytest", "--gate"]
         )
-        words = [*gate, "--worker", _shown(option.worker)]
+        words = [*gate, f"--{check.kind}", _shown(getattr(option, check.kind))]
         words += ["--profile", option.profile, "--seed", str(option.seed), "-n0", check.nodeid]
         yield f"  replay  {shlex.join(words)}", ""
         yield f"  report  {_shown(self.folder / 'verdict.json')}", ""
@@ -439,6 +476,7 @@ def _check(nodeid: str, reports: list[pytest.TestReport]) -> Check:
     why = _why(stopped[0]) if stopped else "" if whole else "did not run to its end"
     return Check(
         nodeid,
+        kind=properties.get("kind", WORKER.name),
         layer=properties.get("layer", LAYERS[0]),
         word=word,
         seconds=sum(report.duration for report in reports),

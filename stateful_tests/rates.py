@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from model.explorer import explore
 from model.invariants import INVARIANTS, LAWS, SOMETIMES
-from model.port import Worker
+from model.queue import Queue, Worker
 from model.scopes import SCOPES
 from stateful_tests.replay import nothing_of, replay, world_of
 
@@ -36,7 +37,7 @@ def _with_properties() -> int:
 def _replay(worker: Worker, folder: Path) -> int:
     world = world_of(REPLAYED)
     covered = nothing_of([world])
-    for _ in replay(worker, folder, world, range(len(world.states)), covered):
+    for _ in replay(partial(Queue, worker), folder, world, range(len(world.states)), covered):
         pass
     return sum(done for done, _ in covered.values())
 

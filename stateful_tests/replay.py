@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
-from model import lease
-from model.contract import PLANTED, Audit, Job, Op, Reply, State
+from model import scopes, stream_scopes
+from model.contract import Hook, Reply
 from model.counterexample import Line, Violation, differences, program, reply_differs, source
 from model.explorer import Step, World, explore
-from model.port import Performed, Queue, Worker, connect, perform, ranked
-from model.scopes import SCOPES, SIZES
+from model.port import Subject, connect, perform
 from stateful_tests.compare import (
     commit_misplaced,
     hooks_differ,
@@ -24,8 +23,10 @@ from stateful_tests.compare import (
     transaction_left,
 )
 
-Transition = Step[State, Op, Reply]
-Search = World[State, Op, Reply]
+Transition = Step[Any, Any, Reply]
+Search = World[Any, Any, Reply]
+Judged = Callable[[Path], Subject[Any, Any]]
+"""The module under test, at work on the file of that path."""
 
 Covered = dict[str, list[int]]
 """By operation: how many transitions were replayed, and how many the whole world has."""
@@ -38,10 +39,13 @@ class Unshown(Exception):
 @cache
 def world_of(name: str) -> Search:
     """The whole scope of this name, searched once in each process; it must be as large as ever."""
-    world = explore(SCOPES[name])
+    at = scopes if name in scopes.SCOPES else stream_scopes
+    world: Search = explore(at.SCOPES[name])
     size = len(world.states), world.transitions.total()
-    if size != SIZES[name]:
-        raise RuntimeError(f"the model has changed: scope {name} has {size} states and transitions, not {SIZES[name]}")
+    if size != at.SIZES[name]:
+        raise RuntimeError(
+            f"the model has changed: scope {name} has {size} states and transitions, not {at.SIZES[name]}"
+        )
     return world
 
 
@@ -66,37 +70,58 @@ def nothing_of(worlds: Iterable[Search]) -> Covered:
     return {name.lower(): [0, count] for name, count in total.items()}
 
 
-def replay(worker: Worker, folder: Path, world: Search, numbers: Iterable[int], covered: Covered) -> Iterator[int]:
+def replay(judged: Judged, folder: Path, world: Search, numbers: Iterable[int], covered: Covered) -> Iterator[int]:
     """Replay every transition from the states ``numbers``; each number is yielded when its state is done.
 
     Violation at the first transition that differs, with a shortest program that shows it; ``covered`` goes along.
-    The queue files lie in ``folder``.
+    The files under test lie in ``folder``.
     """
-    with Stage(worker, folder / "replayed.db") as stage:
+    with Stage(judged(folder / "replayed.db")) as stage:
         for number in numbers:
             for step in transitions(world, number):
                 if difference := stage.run(step, then=step.before).difference:
-                    raise _shown(worker, folder, _ways(world, number, step), step, difference)
+                    raise _shown(judged, folder, _ways(world, number, step), step, difference)
                 covered[type(step.op).__name__.lower()][0] += 1
             yield number
 
 
 # --- one transition ---------------------------------------------------------------------------------------------------
 
-_JOB: Final = ", ".join(Job._fields)
-_AUDIT: Final = ", ".join(Audit._fields)
-_NONE: Final = (None,) * (len(Job._fields) - len(Audit._fields))
-# ruff: noqa: S608 - the pieces are names of columns; every value is bound
-_ROWS: Final = f"SELECT {_JOB} FROM jobs UNION ALL SELECT {_AUDIT}{', NULL' * len(_NONE)} FROM redrives"
-_PUT_JOB: Final = f"INSERT INTO jobs ({_JOB}) VALUES ({', '.join('?' * len(Job._fields))})"
-_PUT_AUDIT: Final = f"INSERT INTO redrives ({_AUDIT}) VALUES ({', '.join('?' * len(Audit._fields))})"
-
+# ruff: noqa: S608 - the pieces are names of tables and columns; every value is bound
+State = Any
 Rows = list[tuple[Any, ...]]
 
 
-def _rows_of(state: State) -> Rows:
-    """The state as ``_ROWS`` reads it: an audit row is as wide as a job's."""
-    return [*state.jobs, *((*audit, *_NONE) for audit in state.redrives)]
+class _Tables:
+    """How the rows of all tables are read and put: a row as read has its table's number in front, and is as wide as
+    the widest.
+    """
+
+    def __init__(self, forms: Mapping[str, type[Any]]) -> None:
+        self._forms = forms
+        self._width = max(len(form._fields) for form in forms.values())
+        reads = (
+            f"SELECT {number}, {', '.join(form._fields)}{', NULL' * (self._width - len(form._fields))} FROM {table}"
+            for number, (table, form) in enumerate(forms.items())
+        )
+        self.read = " UNION ALL ".join(reads)
+        self.puts = [
+            f"INSERT INTO {table} ({', '.join(form._fields)}) VALUES ({', '.join('?' * len(form._fields))})"
+            for table, form in forms.items()
+        ]
+
+    def rows_of(self, state: State) -> Rows:
+        """The state as ``read`` gives it."""
+        width = self._width
+        return [(number, *row, *(None,) * (width - len(row))) for number, table in enumerate(state) for row in table]
+
+    def state_of(self, rows: Rows, like: State) -> State:
+        """The state that was read, each table in its order; of the type of ``like``."""
+        tables = (
+            sorted(form(*row[1 : 1 + len(form._fields)]) for row in rows if row[0] == number)
+            for number, form in enumerate(self._forms.values())
+        )
+        return type(like)(*map(tuple, tables))
 
 
 class Outcome(NamedTuple):
@@ -107,16 +132,19 @@ class Outcome(NamedTuple):
 
 
 class Stage:
-    """A queue file that ``open_queue`` made, its connection, and one of the harness that sets the scene."""
+    """A file that the module opened, its connection, and one of the harness that sets the scene."""
 
-    def __init__(self, worker: Worker, path: Path) -> None:
-        self._queue = Queue(worker, path)
-        self._con = opened(self._queue)
-        self._keeper = connect(path)
+    def __init__(self, subject: Subject[Any, Any]) -> None:
+        self._subject = subject
+        self._con = opened(subject)
+        self._keeper = connect(subject.path)
         # What lasts is not at stake here, speed is. And nobody else has a reason to hold a lock now.
         for setting in ("journal_mode = MEMORY", "synchronous = OFF", "busy_timeout = 0"):
             self._keeper.execute(f"PRAGMA {setting}").fetchall()
-        self._state: State | None = None
+        numbered = self._keeper.execute("SELECT name FROM sqlite_master WHERE name = 'sqlite_sequence'").fetchall()
+        self._cleared = [*subject.tables, *(name for (name,) in numbered)]
+        self._tables = _Tables(subject.tables)
+        self._state: State = None
         self._rows: Rows = []
 
     def __enter__(self) -> Self:
@@ -138,49 +166,59 @@ class Stage:
         def watch(hook: str) -> None:
             seen.append((hook, con.in_transaction))
 
-        reply = perform(self._queue, con, cast("Performed", step.op), watch)
+        reply = perform(self._subject, con, step.op, watch)
         difference = (
             reply_differs(step.op, reply, step.reply)
-            or _hooks_differ(step, seen)
+            or _hooks_differ(self._subject.model.hooks_reached(step.before, step.op), seen)
             or transaction_left(con)
             or self._rows_differ(step, then)
         )
         return Outcome(reply, difference)
 
     def _set_the_scene(self, state: State) -> None:
+        kind = self._subject.kind
         try:
             self._keeper.execute("BEGIN EXCLUSIVE")
             self._put(state)
         except sqlite3.Error as error:
-            raise Violation(f"worker.open_queue makes a file that cannot hold the contract's rows: {error}") from None
+            raise Violation(
+                f"{kind.name}.{kind.opener} makes a file that cannot hold the contract's rows: {error}"
+            ) from None
 
     def _rows_differ(self, step: Transition, then: State) -> str:
         """A connection that can lock the file for itself shows that nobody kept a lock on it, not even a reader's."""
         try:
             self._keeper.execute("BEGIN EXCLUSIVE")
-            rows = self._keeper.execute(_ROWS).fetchall()
+            rows = self._keeper.execute(self._tables.read).fetchall()
             if rows == self._rows and step.after is step.before is then:
                 self._keeper.execute("ROLLBACK")
                 return ""
-            difference = _differ(rows, step)
+            difference = self._differ(rows, step)
             self._put(then)
         except sqlite3.Error as error:
             return f"leaves the file so that another connection cannot write: {error}"
         return difference
 
     def _put(self, state: State) -> None:
-        """These rows and no others, committed; the next ``seq`` is the one after theirs."""
-        for table in ("jobs", "redrives", "sqlite_sequence"):
+        """These rows and no others, committed; the next number is the one after theirs."""
+        for table in self._cleared:
             self._keeper.execute(f"DELETE FROM {table}")
-        self._keeper.executemany(_PUT_JOB, state.jobs)
-        self._keeper.executemany(_PUT_AUDIT, state.redrives)
+        for put, rows in zip(self._tables.puts, state, strict=True):
+            self._keeper.executemany(put, rows)
         self._keeper.execute("COMMIT")
-        self._state, self._rows = state, _rows_of(state)
+        self._state, self._rows = state, self._tables.rows_of(state)
+
+    def _differ(self, rows: Rows, step: Transition) -> str:
+        """Rows that are not the very same may still be the same but for gaps in their numbers."""
+        if rows == self._tables.rows_of(step.after):
+            return ""
+        found = self._tables.state_of(rows, like=step.after)
+        if difference := differences(self._subject.ranked(found), step.after):
+            return f"leaves {difference}"
+        return renumbered(seqs_of(step.before), seqs_of(found), list(self._subject.tables))
 
 
-def _hooks_differ(step: Transition, seen: list[tuple[str, bool]]) -> str:
-    """As ``lease.hooks_reached`` says, but from the reply that is already known."""
-    due = lease.hooks_called(step.op) if step.reply == PLANTED or lease.made_its_change(step.reply) else ()
+def _hooks_differ(due: Sequence[Hook], seen: list[tuple[str, bool]]) -> str:
     if seen == [(hook.name, not hook.kept) for hook in due]:
         return ""
     if difference := hooks_differ([hook for hook, _ in seen], due):
@@ -189,24 +227,11 @@ def _hooks_differ(step: Transition, seen: list[tuple[str, bool]]) -> str:
     return next(filter(None, misplaced), "")
 
 
-def _differ(rows: Rows, step: Transition) -> str:
-    """Rows that are not the very same may still be the same but for gaps in ``seq``."""
-    if rows == _rows_of(step.after):
-        return ""
-    width = len(Audit._fields)
-    jobs = sorted(Job(*row) for row in rows if row[width] is not None)
-    audits = sorted(Audit(*row[:width]) for row in rows if row[width] is None)
-    found = State(tuple(jobs), tuple(audits))
-    if difference := differences(ranked(found), step.after):
-        return f"leaves {difference}"
-    return renumbered(seqs_of(step.before), seqs_of(found))
-
-
 # --- how a difference is shown ----------------------------------------------------------------------------------------
 
 
 def _ways(world: Search, number: int, step: Transition) -> Iterator[list[Transition]]:
-    """The shortest programs from the empty queue through ``step``, or through what is the same but for a symmetry.
+    """The shortest programs from the empty file through ``step``, or through what is the same but for a symmetry.
 
     The search keeps one of such states, so it may be another that a program reaches; several operations may stand for
     the one that is sought, and only some of them show the fault.
@@ -219,21 +244,22 @@ def _ways(world: Search, number: int, step: Transition) -> Iterator[list[Transit
 
 
 def _shown(
-    worker: Worker, folder: Path, ways: Iterable[list[Transition]], step: Transition, difference: str
+    judged: Judged, folder: Path, ways: Iterable[list[Transition]], step: Transition, difference: str
 ) -> Exception:
-    """A Violation that was seen on a clean file: on a way from the empty queue, else over the bare rows."""
+    """A Violation that was seen on a clean file: on a way from the empty file, else over the bare rows."""
+    kind = judged(folder).kind
     for number, way in enumerate(ways):
-        with Stage(worker, folder / f"way-{number}.db") as stage:
+        with Stage(judged(folder / f"way-{number}.db")) as stage:
             lines: list[Line] = []
             for each in way:
                 reply, found = stage.run(each, then=each.after)
                 lines.append(Line(each.op, 1, reply))
                 if found:
-                    return _violation(each, found, program(lines))
-    with Stage(worker, folder / "rows.db") as stage:
+                    return _violation(each, found, program(lines, kind))
+    with Stage(judged(folder / "rows.db")) as stage:
         reply, found = stage.run(step, then=step.after)
         if found:
-            return _violation(step, found, _over_rows(step.before, program([Line(step.op, 1, reply)])))
+            return _violation(step, found, _over_rows(step.before, program([Line(step.op, 1, reply)], kind)))
     return Unshown(f"{source(step.op)} {difference}; but on a clean file it does not: it remembers what no row says")
 
 
@@ -243,11 +269,11 @@ def _violation(step: Transition, difference: str, lines: list[str]) -> Violation
 
 def _over_rows(state: State, lines: list[str]) -> list[str]:
     """The program with the rows put there before its last line."""
-    rows = [f'con1.execute("INSERT INTO {table} VALUES ({_sql(row)})")' for table, row in _named(state)]
+    rows = [f'con1.execute("REPLACE INTO {table} VALUES ({_sql(row)})")' for table, row in _named(state)]
     return [*lines[:-1], *rows, lines[-1]]
 
 
-def _sql(row: Job | Audit) -> str:
+def _sql(row: tuple[Any, ...]) -> str:
     return ", ".join("NULL" if value is None else repr(value) for value in row)
 
 
@@ -260,6 +286,5 @@ def _comments(state: State) -> list[str]:
     return texts or ["#   none"]
 
 
-def _named(state: State) -> Iterator[tuple[str, Job | Audit]]:
-    yield from (("jobs", job) for job in state.jobs)
-    yield from (("redrives", audit) for audit in state.redrives)
+def _named(state: State) -> Iterator[tuple[str, Any]]:
+    yield from ((table, row) for table, rows in zip(state._fields, state, strict=True) for row in rows)

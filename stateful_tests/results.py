@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -26,8 +27,12 @@ def new_folder(runs: Path, seed: int) -> Path:
     return folder
 
 
-def write(folder: Path, verdict: Verdict, worker: Path, seed: int, profile: str) -> None:
+def write(folder: Path, verdict: Verdict, option: argparse.Namespace) -> None:
     """``verdict.json``: all that the verdict rests on, and what was judged."""
-    digest = hashlib.sha256(worker.read_bytes()).hexdigest() if worker.is_file() else ""
-    context = {"worker": str(worker), "sha256": digest, "seed": seed, "profile": profile}
+    judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
+    context = {"judged": judged, "seed": option.seed, "profile": option.profile}
     (folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
+
+
+def _file(path: Path) -> dict[str, str]:
+    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}

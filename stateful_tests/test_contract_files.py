@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Return, Ticket
-from model.port import Worker, connect, one_line
+from model.port import connect, one_line
+from model.queue import Queue, Worker
 from stateful_tests.clauses import DOOMED, STATUSES, follow
 from stateful_tests.guard import Guard
 from stateful_tests.lockstep import Lockstep
@@ -86,7 +87,7 @@ def test_a_file_is_opened_again_byte_for_byte(queue: Guard) -> None:
 def test_a_queue_that_someone_else_made_works(worker: Worker, tmp_path: Path, did: Counter[str]) -> None:
     path = make(tmp_path / "queue.db", *SCHEMA.values())
     schema = master(path)
-    with Lockstep(worker, path, did) as pair:
+    with Lockstep(Queue(worker, path), did) as pair:
         follow(pair, STATUSES["dead"])
         for op in (
             Redrive("a", 60, 100, "n"),

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from model.contract import FAULT_HOOKS, Crash, Enqueue, Finish, Plain, Planted
-from model.port import PLANTS, ticket_dict
+from model.port import PLANTS
+from model.queue import ticket_dict
 from stateful_tests.clauses import CHANGES, Fixture, follow
 from stateful_tests.guard import PLANTED_TEXT, Guard
 

@@ -24,7 +24,8 @@ PROCESSES = 8
 OPEN = """\
 import sys
 sys.path.insert(0, sys.argv[1])
-from model.port import load, one_line
+from model.port import one_line
+from model.queue import load
 worker = load(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()

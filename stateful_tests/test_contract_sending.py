@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from model.contract import LOCKED, Claim, Enqueue, Ran, Return, RunOnce
-from model.port import Worker, impatient, one_line
+from model.port import impatient, one_line
+from model.queue import Worker
 from stateful_tests.guard import PLANTED_TEXT, Guard
 
 pytestmark = pytest.mark.layer("contract")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from model.contract import Claim, Enqueue, Finish, State, Ticket
-from model.port import ticket_dict
+from model.queue import ticket_dict
 from stateful_tests.clauses import T
 from stateful_tests.forms import WRONG_JITTERS, WRONG_PATHS, fingerprint, wrong_ints, wrong_values
 from stateful_tests.guard import Guard

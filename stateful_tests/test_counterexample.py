@@ -14,8 +14,9 @@ import pytest
 from model import lease
 from model.contract import Blocked, Claim, Crash, Enqueue, Finish, Odd, Op, Redrive, Reopen, Return, RunOnce, Ticket
 from model.counterexample import Violation, differences, program, show
-from model.port import connect, observe
-from stateful_tests.lockstep import Lockstep
+from model.port import connect
+from model.queue import observe
+from stateful_tests.clauses import Pair
 
 TICKET = Ticket("a", 5, "w", token=1, attempt=1, lease_until=100)
 OPS: tuple[Op, ...] = (
@@ -33,9 +34,7 @@ OPS: tuple[Op, ...] = (
 )
 
 
-def test_a_program_runs_as_it_is_printed(
-    lockstep: Callable[[int], Lockstep], worker_path: Path, tmp_path: Path
-) -> None:
+def test_a_program_runs_as_it_is_printed(lockstep: Callable[[int], Pair], worker_path: Path, tmp_path: Path) -> None:
     pair = lockstep(2)
     for number, op in enumerate(OPS):
         pair.do(op, 1 + number % 2)
@@ -72,7 +71,7 @@ def test_a_difference_is_one_line() -> None:
     assert str(violation).splitlines() == ["two lines", "    a", "    b"]
 
 
-def test_a_wrong_reply_stops_the_program(lockstep: Callable[[], Lockstep]) -> None:
+def test_a_wrong_reply_stops_the_program(lockstep: Callable[[], Pair]) -> None:
     pair = lockstep()
     pair.do(Enqueue("a", 5, 0, 50_000))
     pair.state = lease.EMPTY

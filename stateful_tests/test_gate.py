@@ -176,7 +176,7 @@ def test_a_senseless_option_is_one_line(tmp_path: Path, arguments: list[str], sa
 
 def test_failures_that_are_shown_differ() -> None:
     def failure(test: str, parameter: str, difference: str) -> Check:
-        return Check(f"{test}[{parameter}]", "contract", "invalid", 0, difference=difference)
+        return Check(f"{test}[{parameter}]", "worker", "contract", "invalid", 0, difference=difference)
 
     failures = [failure("a", "1", "x"), failure("a", "2", "y"), failure("b", "1", "x"), failure("c", "1", "z")]
     assert plugin._telling(failures) == [failures[0], failures[3]]
@@ -193,7 +193,7 @@ def test_an_import_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(plugin, "IMPORT_SECONDS", 1)
     file = tmp_path / "theirs.py"
     file.write_text("while True: pass")
-    assert plugin._import_problem(file).endswith("does not import: still busy after 1 s")
+    assert plugin._import_problem(file, "worker").endswith("does not import: still busy after 1 s")
 
 
 def test_a_part_of_the_checks_is_never_valid(tmp_path: Path) -> None:

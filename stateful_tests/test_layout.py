@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from model import contract
+from model import contract, events, store
 from model.diagram import diagram
-from model.port import Worker, load
+from model.queue import Worker, load
+from model.store import Client
 from stateful_tests.machine import QueueMachine
 
 if TYPE_CHECKING:
+    import client
     import worker
 
     CONFORMS: Worker = worker
+    RECEIVES: Client = client
 
 ROOT = Path(__file__).parent.parent
 PARTS = {"worker", "client", "model", "stateful_tests", "chaos"}
 MAY_IMPORT = {
     "worker": set[str](),
+    "client": set[str](),
     "model": {"model"},
     "stateful_tests": {"model", "stateful_tests"},
     "chaos": {"model", "chaos"},
@@ -51,16 +55,17 @@ def test_imports_go_one_way(part: str) -> None:
     files = sources(part)
     assert files
     for file in files:
-        allowed = MAY_IMPORT[part] | ({"worker"} if file == Path(__file__) else set())
+        allowed = MAY_IMPORT[part] | ({"worker", "client"} if file == Path(__file__) else set())
         assert set(imported(file)) & PARTS <= allowed, file
 
 
-def test_a_worker_needs_only_the_standard_library() -> None:
-    assert set(imported(ROOT / "worker.py")) <= sys.stdlib_module_names
+@pytest.mark.parametrize("name", contract.KINDS)
+def test_what_is_shipped_needs_only_the_standard_library(name: str) -> None:
+    assert set(imported(ROOT / f"{name}.py")) <= sys.stdlib_module_names
 
 
 def test_the_model_is_pure_but_for_its_edges() -> None:
-    edges = {"port.py", "scratch.py", "__main__.py"}
+    edges = {"port.py", "queue.py", "store.py", "scratch.py", "__main__.py"}
     for file in sources("model"):
         if file.name not in edges and not file.name.startswith("test_"):
             assert not set(imported(file)) & IMPURE, file
@@ -77,6 +82,12 @@ def test_the_shipped_worker_holds_the_same_literals() -> None:
     assert vars(shipped)["_TABLES"] == contract.SCHEMA
     assert vars(shipped)["_IDENTIFIER"].pattern == contract.IDENTIFIER
     assert vars(shipped)["_OUTCOMES"] == contract.OUTCOMES
+
+
+def test_the_shipped_client_holds_the_same_literals() -> None:
+    shipped = store.load(ROOT / "client.py")
+    assert vars(shipped)["_BOUNDS"] == {name: tuple(bound) for name, bound in events.BOUNDS.items()}
+    assert tuple(vars(shipped)["_TABLES"]) == events.TABLES
 
 
 def test_the_readme_states_the_same_bounds() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.port import Worker
+from model.queue import Worker
 from stateful_tests.lockstep import Transcript
 from stateful_tests.machine import machine_for, run
 from stateful_tests.plugin import Profile

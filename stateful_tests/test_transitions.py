@@ -7,15 +7,18 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from model import lease
 from model.counterexample import Violation
-from model.port import Worker, load
+from model.queue import Queue, Worker, load
+from model.store import Client, Store
 from stateful_tests.plugin import Profile
-from stateful_tests.replay import Covered, Unshown, nothing_of, replay, share, transitions, world_of
+from stateful_tests.replay import Covered, Judged, Unshown, nothing_of, replay, share, transitions, world_of
 from stateful_tests.verdict import LAYERS, Check, judge
 
 NOTE_EVERY = 1000
@@ -31,13 +34,41 @@ def test_every_transition_agrees_with_the_model(
     shard: int,
     states_done: Callable[[int], None],
 ) -> None:
-    worlds = [world_of(name) for name in profile.scopes]
-    covered.update(nothing_of(worlds))
+    progress = Progress(did, covered, states_done)
+    check(partial(Queue, worker), tmp_path, profile.scopes, shard, profile.shards, progress)
+
+
+@pytest.mark.layer("transitions")
+def test_every_transition_of_the_stream_agrees_with_the_model(
+    client: Client,
+    tmp_path: Path,
+    did: Counter[str],
+    covered: Covered,
+    profile: Profile,
+    shard: int,
+    states_done: Callable[[int], None],
+) -> None:
+    progress = Progress(did, covered, states_done)
+    check(partial(Store, client), tmp_path, profile.stream_scopes, shard, profile.shards, progress)
+
+
+class Progress(NamedTuple):
+    """Where a check says how far it is."""
+
+    did: Counter[str]
+    covered: Covered
+    states_done: Callable[[int], None]
+
+
+def check(judged: Judged, folder: Path, scopes: tuple[str, ...], shard: int, shards: int, progress: Progress) -> None:
+    """One shard of all transitions of these worlds."""
+    worlds, did = [world_of(name) for name in scopes], progress.did
+    progress.covered.update(nothing_of(worlds))
     for world in worlds:
-        for _ in replay(worker, tmp_path, world, share(world, shard, profile.shards), covered):
+        for _ in replay(judged, folder, world, share(world, shard, shards), progress.covered):
             did["states"] += 1
             if did["states"] % NOTE_EVERY == 0:
-                states_done(did["states"])
+                progress.states_done(did["states"])
 
 
 # --- the laws of the replay itself ------------------------------------------------------------------------------------
@@ -60,7 +91,7 @@ def replay_all(worker: Worker, folder: Path, name: str = "one", left_out: int = 
     world = world_of(name)
     covered = nothing_of([world])
     numbers = (number for number in share(world, 0, 1) if number != left_out)
-    for _ in replay(worker, folder, world, numbers, covered):
+    for _ in replay(partial(Queue, worker), folder, world, numbers, covered):
         pass
     return covered
 
@@ -82,12 +113,14 @@ def test_every_operation_lies_within_its_bounds(name: str) -> None:
 
 def test_a_state_left_out_is_never_valid(tmp_path: Path) -> None:
     whole, part = (replay_all(load(SHIPPED), tmp_path, left_out=number) for number in (-1, 7))
-    others = [Check(layer, layer, "valid", 0) for layer in LAYERS if layer != "transitions"]
+    others = [Check(layer, "worker", layer, "valid", 0) for layer in LAYERS if layer != "transitions"]
     words = {}
     for name, covered in (("whole", whole), ("part", part)):
-        words[name] = judge([*others, Check("t", "transitions", "valid", 0, covered=covered)])
+        words[name] = judge([*others, Check("t", "worker", "transitions", "valid", 0, covered=covered)], ["worker"])
     assert (words["whole"].word, words["part"].word) == ("valid", "unknown")
-    assert any(re.fullmatch(r"transitions: claim 1,\d+ of 1,\d+ replayed", line) for line in words["part"].unanswered)
+    assert any(
+        re.fullmatch(r"worker: transitions: claim 1,\d+ of 1,\d+ replayed", line) for line in words["part"].unanswered
+    )
 
 
 ROW = (

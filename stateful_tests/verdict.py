@@ -32,6 +32,7 @@ class Check:
     """
 
     nodeid: str
+    kind: str
     layer: str
     word: Word
     seconds: float
@@ -59,8 +60,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """All checks of one layer. ``covered`` is by kind: how many they did together, and how many there are."""
+    """All checks of one layer on one module. ``covered`` is by operation: how many they did, and how many there are."""
 
+    kind: str
     name: str
     checks: int
     did: Mapping[str, int]
@@ -96,23 +98,40 @@ class Verdict:
         }
 
 
-def judge(checks: Iterable[Check], missing: Sequence[str] = (), reasons: Sequence[str] = ()) -> Verdict:
-    """The verdict on all ``checks``; ``missing`` were collected and never ended, ``reasons`` forbid a valid.
+def judge(
+    checks: Iterable[Check], kinds: Sequence[str], missing: Sequence[str] = (), reasons: Sequence[str] = ()
+) -> Verdict:
+    """The verdict on all ``checks``, of modules of these ``kinds``.
+
+    ``missing`` checks were collected and never ended; ``reasons`` forbid a valid.
 
     A reason also says why a layer may be without checks; without one, each such layer is named.
     """
     checks = sorted(checks, key=lambda check: (LAYERS.index(check.layer), len(check.program), check.nodeid))
-    layers = [_layer(name, [check for check in checks if check.layer == name]) for name in LAYERS]
+    layers = [
+        _layer(kind, name, [check for check in checks if (check.kind, check.layer) == (kind, name)])
+        for kind in kinds
+        for name in LAYERS
+    ]
     failures = [check for check in checks if check.word == "invalid"]
     unanswered = [
         *reasons,
-        *(f"{layer.name}: no check of this layer ran" for layer in layers if not layer.checks and not reasons),
+        *(
+            f"{layer.kind}: {layer.name}: no check of this layer ran"
+            for layer in layers
+            if not layer.checks and not reasons
+        ),
         *(f"{nodeid}: did not run to its end" for nodeid in missing),
         *(f"{check.nodeid}: {check.why}" for check in checks if check.word == "unknown" and not check.not_tried),
-        *(f"{layer.name}: {line}" for layer in layers if layer.word != "invalid" for line in _left_out(layer)),
+        *(
+            f"{layer.kind}: {layer.name}: {line}"
+            for layer in layers
+            if layer.word != "invalid"
+            for line in _left_out(layer)
+        ),
     ]
     word: Word = "invalid" if failures else "unknown" if unanswered else "valid"
-    not_tried = list(dict.fromkeys(f"{check.layer}: {check.why}" for check in checks if check.not_tried))
+    not_tried = list(dict.fromkeys(f"{check.kind}: {check.layer}: {check.why}" for check in checks if check.not_tried))
     return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks))
 
 
@@ -122,12 +141,12 @@ def _transcript(checks: Iterable[Check]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else ""
 
 
-def _layer(name: str, checks: Sequence[Check]) -> Layer:
+def _layer(kind: str, name: str, checks: Sequence[Check]) -> Layer:
     word = _worst(checks)
     did: Counter[str] = Counter()
     for check in checks:
         did.update(check.did)
-    layer = Layer(name, len(checks), dict(did), _covered(checks), word, sum(check.seconds for check in checks))
+    layer = Layer(kind, name, len(checks), dict(did), _covered(checks), word, sum(check.seconds for check in checks))
     return replace(layer, word="unknown") if word == "valid" and any(_left_out(layer)) else layer
 
 
@@ -156,9 +175,10 @@ def _left_out(layer: Layer) -> Iterator[str]:
 
 def table(layers: Sequence[Layer]) -> list[str]:
     """The layers as aligned text; seconds are added up over the processes that shared the work."""
-    head = ("layer", "checks", "did", "result", "seconds")
+    head = ("judged", "layer", "checks", "did", "result", "seconds")
     rows = [
         (
+            layer.kind,
             layer.name,
             f"{layer.checks:,}",
             ", ".join(_figures(layer)) or "nothing",
