@@ -368,8 +368,10 @@ async def _close(writer: asyncio.StreamWriter, timeout: float) -> None:
     try:
         sent, _ = await asyncio.wait([closed], timeout=timeout)
     finally:
-        writer.transport.abort()
-        await asyncio.wait([closed])
+        # Not once it is closed: a transport that was closed by its last write has let go of its loop.
+        if not closed.done():
+            writer.transport.abort()
+            await asyncio.wait([closed])
         error = closed.exception()
     if not sent:
         raise TimeoutError("the publisher does not read what it is sent")

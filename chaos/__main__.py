@@ -1,4 +1,4 @@
-"""``python -m chaos``: list the experiments, carry many of them out, repeat one."""
+"""``python -m chaos``: list the experiments, carry many of them out, repeat one; or let storms come."""
 
 from __future__ import annotations
 
@@ -7,31 +7,51 @@ import json
 import os
 import random
 import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
-from chaos.campaign import Plan, carry_out
+from chaos import report, storms
+from chaos.campaign import INTERRUPTED, Plan, carry_out
 from chaos.killer import ROOT
-from chaos.kills import DEATHS, BadInput, chosen, kept, parse, stage
-from chaos.report import Progress, as_json, text
+from chaos.kills import DEATHS, BadInput, chosen, kept, kind_of, parse, stage
+from chaos.report import Progress
+from model.contract import KINDS
 
 STATUS: Final = {"valid": 0, "invalid": 1, "unknown": 2}
 KILLS: Final = 1000
+MINUTES: Final = 1.0
 
 TEACHING: Final = """\
-Kill processes that work on a lease queue, and look at what they leave: the state before their operation or the state
-after it, never a part of it, and a queue that lives on.
+Kill processes that work on a lease queue or receive an event stream, and look at what they leave: the state before
+their operation or the state after it, never a part of it, and a file that lives on.
 
   python -m chaos list                          every experiment: who dies where, and what must be left
-  python -m chaos run                           1,000 kills of workers that use the shipped worker.py
-  python -m chaos run --worker mine.py --minutes 10
+  python -m chaos run                           1,000 kills of what uses the shipped worker.py and client.py
+  python -m chaos run --worker mine.py --minutes 10      (--client PATH: a receiver; both: both)
   python -m chaos run after-audit --kills 50    only the experiments with this text in their names
   python -m chaos run --seed 1 --json           the same kills every time; one JSON object for programs
   python -m chaos replay 1:3:first-claim.after-claim --worker mine.py
+  python -m chaos storm                         a minute of storms: many workers at one queue, killed, and woken up late
 
-Exit status: 0 valid, 1 invalid, 2 unknown, or a command that makes no sense. Valid means that none of these kills found
-anything; the line `tried` says how many of the experiments were among them.
-The judged file is imported and run, not sandboxed.
+Exit status: 0 valid, 1 invalid, 2 unknown, or a command that makes no sense; 130 interrupted. Valid
+means that none of these kills, or storms, found anything; the line `tried` says how many of the experiments were among
+them. The judged file is imported and run, not sandboxed.
+"""
+
+STORM: Final = """\
+Storm after storm, up to the first violation: four workers and an operator at one queue, killed, stopped past their
+leases and sent wrong answers, until every job is done or dead. Then nothing may be lost, left open or done with an old
+token, and the history of all operations must have an order that the contract allows.
+
+  python -m chaos storm                         one minute
+  python -m chaos storm --minutes 60 --worker mine.py
+  python -m chaos storm --storms 20 --seed 1    the seeds 1 to 20
+  python -m chaos storm --seed 7 --storms 1     one of them again
+
+A seed fixes what each process is to do and to suffer, not how the processes interleave: to see a violation again may
+take several tries. The storm that is under way when the time is over is finished.
 """
 
 
@@ -43,11 +63,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0 valid, 1 invalid, 2 unknown or bad input."""
+    """Exit status: 0 valid, 1 invalid, 2 unknown or bad input, 130 interrupted."""
     try:
         options = _parser().parse_args(arguments)
         if options.command == "list":
             return _list(json_wanted=options.json)
+        if options.command == "storm":
+            return _let_storms_come(_storms(options), json_wanted=options.json)
         return _carry_out(_plan(options), json_wanted=options.json)
     except BadInput as problem:
         sys.stderr.write(f"fencepost: {' '.join(str(problem).split())}\n")
@@ -56,29 +78,42 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m chaos", description=TEACHING, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="list | run | replay")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="list | run | replay | storm")
     list_ = commands.add_parser("list", help="print every experiment, its hook, and whether the change is kept or lost")
     run = commands.add_parser(
         "run",
         help="carry out every experiment, then again among other jobs, at other times, under other names, and so on",
     )
     run.add_argument("selection", nargs="?", default="", help="only experiments with this text in their names")
-    run.add_argument(
-        "--seed", type=_natural, metavar="N", help="fixes every random choice; drawn and printed otherwise"
-    )
-    end = run.add_mutually_exclusive_group()
-    end.add_argument("--kills", type=_positive, metavar="N", help=f"how many ({KILLS:,})")
-    end.add_argument("--minutes", type=_minutes, metavar="M", help="for how long, instead")
+    _end(run, "--kills", f"how many ({KILLS:,})", "for how long, instead")
     run.add_argument("--jobs", type=_positive, metavar="N", help="how many processes kill (one a processor)")
     again = commands.add_parser("replay", help="carry out just one kill, by the token that `run` printed")
     again.add_argument("token", metavar="TOKEN", help="SEED:ROUND:EXPERIMENT")
-    for command in (run, again):
+    storm = commands.add_parser(
+        "storm",
+        help="let storms come: many workers at one queue, killed, and woken up late",
+        description=STORM,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _end(storm, "--storms", "how many, instead of as many as the minutes allow", f"for how long ({MINUTES:g})")
+    for command in (run, storm):
         command.add_argument(
-            "--worker", metavar="PATH", type=Path, default=ROOT / "worker.py", help="the file to judge"
+            "--seed", type=_natural, metavar="N", help="fixes every random choice; drawn and printed otherwise"
         )
-    for command in (list_, run, again):
+    storm.add_argument("--worker", metavar="PATH", type=Path, default=ROOT / "worker.py", help="the file to judge")
+    for command in (run, again):
+        for name in KINDS:
+            command.add_argument(f"--{name}", metavar="PATH", type=Path, help=f"the {name} to judge")
+    for command in (list_, run, again, storm):
         command.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     return parser
+
+
+def _end(command: argparse.ArgumentParser, count: str, many: str, long: str) -> None:
+    """When it is over: after so many, or after so long."""
+    end = command.add_mutually_exclusive_group()
+    end.add_argument(count, type=_positive, metavar="N", help=many)
+    end.add_argument("--minutes", type=_minutes, metavar="M", help=long)
 
 
 def _natural(given: str) -> int:
@@ -104,25 +139,53 @@ def _minutes(given: str) -> float:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    worker = options.worker.resolve()
+    given = {name: getattr(options, name).resolve() for name in KINDS if getattr(options, name) is not None}
     if options.command == "replay":
         kill = parse(options.token)
-        return Plan(worker, kill.seed, [kill.name], 1, kill.turn, 1)
-    seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
+        return Plan(_modules(given, [kill.name]), kill.seed, [kill.name], 1, kill.turn, 1)
     kills = KILLS if options.kills is None and options.minutes is None else options.kills
     jobs = min(options.jobs or os.cpu_count() or 1, kills or sys.maxsize)
-    return Plan(worker, seed, chosen(options.selection), jobs, 0, kills, options.minutes)
+    names = chosen(options.selection, list(given or KINDS))
+    return Plan(_modules(given, names), _seed(options), names, jobs, 0, kills, options.minutes)
+
+
+def _modules(given: Mapping[str, Path], names: Sequence[str]) -> dict[str, Path]:
+    """The module of each kind that the experiments kill, as given or as shipped; BadInput if they do not kill one."""
+    kinds = {kind_of(DEATHS[name]).name for name in names}
+    for name in given:
+        if name not in kinds:
+            raise BadInput(f"--{name}: no {name} is killed in what is to be done")
+    return {name: given.get(name, ROOT / f"{name}.py") for name in KINDS if name in kinds}
+
+
+def _storms(options: argparse.Namespace) -> storms.Plan:
+    minutes = MINUTES if options.storms is None and options.minutes is None else options.minutes
+    return storms.Plan(options.worker.resolve(), _seed(options), options.storms, minutes)
+
+
+def _seed(options: argparse.Namespace) -> int:
+    return random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
 
 
 def _carry_out(plan: Plan, *, json_wanted: bool) -> int:
-    wanted = f"{plan.kills:,} kills" if plan.minutes is None else f"{plan.minutes:g} minutes"
-    progress = Progress(wanted)
-    try:
+    with Progress(partial(report.kills_so_far, plan)) as progress:
         outcome = carry_out(plan, progress)
-    finally:
-        progress.end()
-    _print(json.dumps(as_json(plan, outcome)) if json_wanted else "\n".join(text(plan, outcome)))
-    return STATUS[outcome.verdict]
+    _print(json.dumps(report.as_json(plan, outcome)) if json_wanted else "\n".join(report.text(plan, outcome)))
+    return _status(outcome.verdict, outcome.stopped)
+
+
+def _status(verdict: str, stopped: str) -> int:
+    return 130 if stopped == INTERRUPTED else STATUS[verdict]
+
+
+def _let_storms_come(plan: storms.Plan, *, json_wanted: bool) -> int:
+    with Progress(partial(report.storms_so_far, plan)) as progress:
+        outcome = storms.carry_out(plan, progress)
+    said = (
+        json.dumps(report.storms_json(plan, outcome)) if json_wanted else "\n".join(report.storms_text(plan, outcome))
+    )
+    _print(said)
+    return _status(outcome.verdict, outcome.stopped)
 
 
 def _list(*, json_wanted: bool) -> int:

@@ -183,7 +183,7 @@ def _before(one: Call[Any, Any], other: Call[Any, Any]) -> bool:
 def _fail(left: Aftermath, job_id: str, what: str) -> NoReturn:
     """With the last calls that have to do with this job."""
     calls = [call for call in left.history if job_id in _jobs(call)]
-    start = min(call.invoked for call in left.history)
+    start = min((call.invoked for call in left.history), default=0)
     rows = [f"row: {job}" for job in left.rows.jobs if job.id == job_id]
     raise Violation(what, [*(_line(call, start) for call in calls[-SHOWN:]), *rows])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import selectors
 import shutil
 import signal
@@ -23,6 +24,7 @@ from model import scratch
 
 IMPORT_S: Final = 30.0
 TICK_S: Final = 0.2
+INTERRUPTED: Final = "interrupted"
 ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -32,9 +34,9 @@ class Interrupted(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which kills: those of ``seed`` from round ``first`` on, among the experiments ``names``."""
+    """Which kills, of modules by kind: those of ``seed`` from round ``first`` on, among the experiments ``names``."""
 
-    worker: Path
+    modules: dict[str, Path]
     seed: int
     names: Sequence[str]
     jobs: int
@@ -42,9 +44,13 @@ class Plan:
     kills: int | None = None
     minutes: float | None = None
 
+    @property
+    def judged(self) -> str:
+        return ", ".join(map(str, self.modules.values()))
+
     def task(self, job: int, folder: Path) -> Task:
         return Task(
-            worker=str(self.worker),
+            modules={name: str(path) for name, path in self.modules.items()},
             folder=str(folder / str(job)),
             seed=self.seed,
             names=list(self.names),
@@ -96,9 +102,9 @@ class Outcome:
 
 
 def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
-    """Do what is planned; BadInput if the file is no worker. Whatever ends this process, nothing is left of it."""
-    outcome = Outcome(stopped="interrupted")
-    with contextlib.suppress(Interrupted), _endings(), contextlib.ExitStack() as stack:
+    """Do what is planned; BadInput if a file cannot be judged. Whatever ends this process, nothing is left of it."""
+    outcome = Outcome(stopped=INTERRUPTED)
+    with contextlib.suppress(Interrupted), endings(), contextlib.ExitStack() as stack:
         folder = scratch.make()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         _Team(plan, outcome, stack, folder).work(progress)
@@ -106,7 +112,7 @@ def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
 
 
 @contextlib.contextmanager
-def _endings() -> Iterator[None]:
+def endings() -> Iterator[None]:
     """Whatever asks this process to end raises Interrupted, once."""
 
     def interrupt(_: int, __: FrameType | None) -> None:
@@ -131,6 +137,7 @@ class _Team:
         self.outcome = outcome
         self.started = time.monotonic()
         self.unready: set[int] = set(range(plan.jobs))
+        self.half_said = [b""] * plan.jobs
         self.lost = False
         self.runners: list[Child] = []
         stack.callback(self._dismiss)
@@ -149,15 +156,23 @@ class _Team:
                         selector.unregister(key.fileobj)
                 self.outcome.seconds = time.monotonic() - self.started
                 if self.unready and self.outcome.seconds > IMPORT_S:
-                    raise BadInput(f"{self.plan.worker}: does not import: still busy after {IMPORT_S:g} s")
+                    raise BadInput(f"{self.plan.judged}: does not import: still busy after {IMPORT_S:g} s")
                 progress(self.outcome)
         if not self.lost:
             self.outcome.stopped = ""
 
     def _hear(self, job: int) -> bool:
+        """All that it has said by now; whether there may be more. A ``readline`` would read each byte by itself."""
+        part = os.read(self.runners[job].words.fileno(), 65536)
+        if not part:
+            self._lost(job)
+            return False
+        *lines, self.half_said[job] = (self.half_said[job] + part).split(b"\n")
+        return all(self._heed(job, line) for line in lines)
+
+    def _heed(self, job: int, line: bytes) -> bool:
         """One word; whether there may be more."""
-        line = self.runners[job].words.readline()
-        word: dict[str, Any] = json.loads(line or "{}")
+        word: dict[str, Any] = json.loads(line)
         outcome = self.outcome
         match word:
             case {"ready": True}:
@@ -192,7 +207,7 @@ class _Team:
         runner = self.runners[job]
         status, last = runner.status(), runner.last_error()
         if job in self.unready and not self.outcome.kills:
-            raise BadInput(f"{self.plan.worker}: does not import: it ends the process{last and f': {last}'}")
+            raise BadInput(f"{self.plan.judged}: does not import: it ends the process{last and f': {last}'}")
         self.lost = True
         self.outcome.stopped = f"a process that kills ended itself, with status {status}{last and f': {last}'}"
         for other in self.runners:

@@ -11,15 +11,16 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from chaos.stages import FIRST_CLOCK, SECOND_CLOCK, SEND, Stand, watch, watch_answer, watch_opening
-from model.contract import Odd, Op, Raise, Reopen, Reply, Return, RunOnce, parse
-from model.counterexample import show
-from model.port import Unfit, one_line, perform
-from model.queue import Queue, Worker, load
+from chaos.systems import SYSTEMS
+from model.contract import Odd, Raise, Reopen, Reply, Return, RunOnce
+from model.counterexample import Op, show
+from model.port import Subject, Unfit, one_line, perform
+from model.queue import Worker
 
 SMALL_CACHE: Final = "PRAGMA cache_size = 1"
 """Pages: what does not fit is written to the file before the COMMIT."""
@@ -27,13 +28,15 @@ SMALL_CACHE: Final = "PRAGMA cache_size = 1"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Which module, which queue file, which operation (its ``repr``), and the hook or stage to stand still in.
+    """Which kind of module and where it is, which file it works on, which operation (its ``repr``), and the hook or
+    stage to stand still in.
 
     ``after``: a statement counts only from that clock reading on. ``tight``: the connection has the small cache.
     """
 
-    worker: str
-    queue: str
+    kind: str
+    module: str
+    file: str
     op: str
     hook: str
     after: str = ""
@@ -55,7 +58,7 @@ class Word:
 
 def encode(value: Order | Word) -> bytes:
     """One line of JSON: an object of the fields."""
-    return json.dumps(asdict(value)).encode() + b"\n"
+    return json.dumps({name: getattr(value, name) for name in value.__slots__}).encode() + b"\n"
 
 
 def main() -> None:
@@ -73,12 +76,13 @@ def main() -> None:
         os.write(words, encode(word))
         threading.Event().wait()
 
+    system = SYSTEMS[order.kind]
     try:
-        worker = load(order.worker)
+        module = system.load(order.module)
     except Unfit as problem:
         word = Word("unloaded", str(problem))
     else:
-        word = obey(worker, order, parse(order.op), connections, stand)
+        word = obey(system.subject(module, Path(order.file)), order, system.parse(order.op), connections, stand)
     os.write(words, encode(word))
 
 
@@ -101,15 +105,18 @@ def opened() -> list[sqlite3.Connection]:
 
 
 def obey(
-    worker: Worker, order: Order, op: Op, connections: list[sqlite3.Connection], stop: Callable[[Word], object]
+    subject: Subject[Any, Any],
+    order: Order,
+    op: Op,
+    connections: list[sqlite3.Connection],
+    stop: Callable[[Word], object],
 ) -> Word:
     """``stop``, which does not return, where the process has to stand; or the word that it never came to that."""
-    queue = Queue(worker, Path(order.queue))
     stand = Stand(order.hook, lambda called: stop(Word("stands", called=called)))
     if isinstance(op, Reopen):
         watch_opening(connections, stand)
     try:
-        con = queue.worker.open_queue(queue.path)
+        con = subject.open()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
         return Word("unopened", one_line(error))
     finally:
@@ -118,22 +125,22 @@ def obey(
         con.execute(SMALL_CACHE).close()
     if not order.after:
         watch(con, stand)
-    reply = _run(queue, con, op, order, stand)
+    reply = _run(subject, con, op, order, stand)
     sys.setprofile(None)
     return Word("ended", f"{'' if isinstance(reply, Raise) else 'returns '}{show(reply)}", tuple(stand.called))
 
 
-def _run(queue: Queue, con: sqlite3.Connection, op: Op, order: Order, stand: Stand) -> Reply:
+def _run(subject: Subject[Any, Any], con: sqlite3.Connection, op: Op, order: Order, stand: Stand) -> Reply:
     match op:
         case RunOnce():
-            return _run_once(queue, con, op, order, stand)
+            return _run_once(cast("Worker", subject.module), con, op, order, stand)
         case Reopen():
             return Return(Odd("a connection"))
         case _:
-            return perform(queue, con, op, stand.passes)
+            return perform(subject, con, op, stand.passes)
 
 
-def _run_once(queue: Queue, con: sqlite3.Connection, op: RunOnce, order: Order, stand: Stand) -> Reply:
+def _run_once(worker: Worker, con: sqlite3.Connection, op: RunOnce, order: Order, stand: Stand) -> Reply:
     readings = iter(((FIRST_CLOCK, op.first_ms), (SECOND_CLOCK, op.second_ms)))
 
     def clock() -> int:
@@ -146,14 +153,14 @@ def _run_once(queue: Queue, con: sqlite3.Connection, op: RunOnce, order: Order, 
     def send(_: dict[str, Any]) -> bool:
         stand.passes(SEND)
         if op.send == "retryable":
-            raise queue.worker.Retryable
+            raise worker.Retryable
         if op.send == "permanent":
-            raise queue.worker.Permanent
+            raise worker.Permanent
         return True
 
     watch_answer(send, stand)
     try:
-        ran = queue.worker.run_once(con, op.owner, clock, send, op.jitter, op.lease_ms)
+        ran = worker.run_once(con, op.owner, clock, send, op.jitter, op.lease_ms)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
         return Raise(one_line(error))
     return Return(Odd(repr(ran)))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from chaos import stages
 from chaos.child import SMALL_CACHE
-from chaos.experiments import Experiment
-from model.contract import Claim, Crash, Finish, Plain, RunOnce, hooks_of
+from chaos.matrix import Experiment
+from model import counterexample
+from model.contract import Claim, Crash, Finish, Kind, RunOnce
 from model.counterexample import source
 
 SMALL_PAGES: Final = ("PRAGMA page_size = 512", "VACUUM")
@@ -40,14 +41,14 @@ _KILL_AT: Final = "def kill_at(hook):"
 _KILL_AT_LINES: Final = 4
 
 
-def stand_in(experiment: Experiment) -> Crash[Plain]:
+def stand_in(experiment: Experiment) -> Crash[Any]:
     """The crash that stands for the death in a list of operations, until ``retold`` says it better."""
     return Crash(experiment.change, experiment.hook.name, "SIGKILL")
 
 
 def retold(text: Sequence[str], experiment: Experiment) -> list[str]:
     """The program with the death where it was, if that was no fault hook, and on small pages if it was on such."""
-    lines = list(text) if experiment.hook in hooks_of(experiment.op) else list(_at_stage(text, experiment))
+    lines = list(text) if experiment.in_hook else list(_at_stage(text, experiment))
     return list(_tightened(lines)) if experiment.tight else lines
 
 
@@ -99,28 +100,32 @@ _OPENING_DUE: Final = {
     stages.BEFORE_BEGIN: "seen[-1:] == ['BEGIN']",
     stages.BEFORE_CREATE: "seen[-1:] == ['CREATE']",
     stages.BEFORE_SECOND_CREATE: "seen.count('CREATE') == 2",
+    stages.AFTER_WRITE: "cons and cons[0].total_changes and cons[0].in_transaction",
     stages.BEFORE_COMMIT: "seen[-1:] == ['COMMIT']",
     stages.COMMIT_DONE: "'COMMIT' in seen and not cons[0].in_transaction",
 }
 
 
-def opening(there: Sequence[str], stage: str) -> list[str]:
-    """A process is killed while it opens a queue file in which ``there`` has been executed."""
+def dying_opening(kind: Kind, spoilt: Sequence[str], stage: str) -> list[str]:
+    """A process is killed while it opens a new file, or one that was whole before ``spoilt`` was executed on it."""
+    connect = f'sqlite3.connect("{kind.file}", isolation_level=None)'
+    opening = counterexample.opening(kind)
     return [
         "import os, signal, sqlite3, sys",
-        "import worker",
+        f"import {kind.name}",
         "new, cons, seen = [], [], []",
         "def check():",
         f"    if {_OPENING_DUE[stage]}: os.kill(os.getpid(), signal.SIGKILL)",
-        "def trace(sql): seen.append(sql.split()[0]); check()",
+        "def trace(sql): seen.append(sql.split()[0].upper()); check()",
         "def profile(*_):",
         "    if new: cons.append(new.pop()); cons[0].set_trace_callback(trace)",
         "    check()",
-        *(f'sqlite3.connect("queue.db", isolation_level=None).execute({sql!r})' for sql in there),
+        *([f"{opening}.close()"] if spoilt else ()),
+        *(f"{connect}.execute({sql!r})" for sql in spoilt),
         "if os.fork() == 0:",
         "    sys.addaudithook(lambda event, args: event == 'sqlite3.connect/handle' and new.append(args[0]))",
         "    sys.setprofile(profile)",
-        '    worker.open_queue("queue.db")',
+        f"    {opening}",
         "os.wait()",
-        'print(sqlite3.connect("queue.db").execute("SELECT name FROM sqlite_master").fetchall())',
+        f'print(*{connect}.iterdump(), sep="\\n")',
     ]

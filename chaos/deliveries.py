@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
-from chaos.experiments import Void, free_at
+from chaos.experiments import free_at
 from chaos.inbox import Inbox, Turn
+from chaos.matrix import Void
 from model import lease
 from model.contract import Claim, Enqueue, Finish, Plain, Ran, Reply, Return, RunOnce, Send, State, Ticket
 

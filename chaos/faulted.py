@@ -3,135 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from chaos.experiments import free_at
-from chaos.files import FILES, Files, Left, look
-from chaos.traced import Answer
+from chaos.files import SUFFIXES, Files, Left, look
+from chaos.killer import Unanswered
+from chaos.prepared import Differs, Prepared, agree, opened, stepped
+from chaos.sequels import sequel
+from chaos.traced import Answer, Plain
 from chaos.tracer import FAULTS, Call, Tracer, ordinal
-from model import lease
-from model.contract import Claim, Enqueue, Odd, Plain, Raise, Reopen, Reply, Return, State
-from model.counterexample import Line, Violation, program, show, source
-from model.port import connect, one_line, perform
-from model.queue import Queue
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """The operations that prepare a queue, and the one that is then faulted; a ``Reopen`` is a call of ``open_queue``.
-
-    Without any setup there is no file. ``hot``: somebody has died and left a journal that must be rolled back.
-    """
-
-    name: str
-    setup: tuple[Plain, ...]
-    op: Plain | Reopen
-    hot: bool = False
-
-    @property
-    def function(self) -> str:
-        return "open_queue" if isinstance(self.op, Reopen) else type(self.op).__name__.lower()
-
-
-HOT: Final = (
-    "PRAGMA page_size = 512",
-    "VACUUM",
-    "PRAGMA cache_size = 1",
-    "BEGIN IMMEDIATE",
-    "UPDATE jobs SET qty = qty + 1",
-)
-"""On pages so small and with a cache so small that the change is in the file before its COMMIT, which never comes."""
+from model.contract import Kind, Odd, Raise, Reopen, Reply, Return
+from model.counterexample import Line, Violation, opening, program, show
+from model.port import perform
 
 CLEAR: Final = ("OperationalError: ", "DatabaseError: ")
 UNCLEAR: Final = ("rollback", "transaction", "closed")
 """What SQLite says of a disk that fails, and never says of it: those are errors of the handling of the first error."""
-
-_FIRST_USE: Final = Enqueue("new", 1, 100, 50_000)
-"""What is done with a queue that was only opened."""
-
-# --- before the fault -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A case after its setup: the files to start from, and what the operation may leave of them.
-
-    ``reply`` is what it must reply if it succeeds; ``lines`` are the setup.
-    """
-
-    case: Case
-    queue: Queue
-    start: Files
-    before: Left
-    after: Left
-    reply: Reply
-    lines: Sequence[Line]
-
-
-def prepare(case: Case, queue: Queue) -> Prepared:
-    """Perform the setup in this process; replies and rows must be the model's."""
-    Files().put(queue.path.parent)
-    lines: list[Line] = []
-    state = lease.EMPTY
-    try:
-        if case.setup:
-            with opened(queue) as con:
-                for op in case.setup:
-                    state = stepped(lines, op, perform(queue, con, op), state)
-        before = look(queue.path)
-        agree(before.differs(Left(before.schema, state)))
-        start = _heated(queue) if case.hot else Files.of(queue.path.parent)
-        with opened(queue):
-            schema = look(queue.path).schema
-    except Differs as problem:
-        raise Violation(f"before any fault ({case.name}): {problem}", program(lines)) from None
-    after, reply = lease.step(state, case.op)
-    return Prepared(case, queue, start, before, Left(schema, after), reply, lines)
-
-
-def _heated(queue: Queue) -> Files:
-    """The files as somebody leaves them who dies after a part of his change has gone from the cache to the file."""
-    with contextlib.closing(connect(queue.path)) as con:
-        for sql in HOT:
-            con.execute(sql).close()
-        return Files.of(queue.path.parent)
-
-
-# --- what must agree --------------------------------------------------------------------------------------------------
-
-
-class Differs(Exception):
-    """The module did something else than the model; one line says what."""
-
-
-def agree(difference: str) -> None:
-    """Differs with these words, if there are any."""
-    if difference:
-        raise Differs(difference)
-
-
-def stepped(lines: list[Line], op: Plain, got: Reply, state: State) -> State:
-    """The model's state after ``op``, to which the module replied ``got``, and which is one line more."""
-    state, want = lease.step(state, op)
-    lines.append(Line(op, 1, got))
-    agree("" if got == want else f"{source(op)}: {show(got)}, must be {show(want)}")
-    return state
-
-
-@contextlib.contextmanager
-def opened(queue: Queue) -> Iterator[sqlite3.Connection]:
-    """A connection from the module's ``open_queue`` in this process."""
-    try:
-        con = queue.worker.open_queue(queue.path)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
-        raise Differs(f"worker.open_queue raises {one_line(error)}") from None
-    with contextlib.closing(con):
-        yield con
-
 
 # --- one call ---------------------------------------------------------------------------------------------------------
 
@@ -155,8 +44,10 @@ class Trial:
             else:
                 self._after_error(heard)
         except Differs as problem:
+            with contextlib.suppress(Unanswered):
+                self.tracer.dismiss()
             call = f"{self.tracer.fault} at the {ordinal(self.call.nth)} {self.call.syscall}"
-            difference = f"after {call} of {case.function} ({case.name}): {problem}"
+            difference = f"after {call} of {self.prepared.function} ({case.name}): {problem}"
             raise Violation(difference, self._program()) from None
 
     # --- after a death ------------------------------------------------------------------------------------------------
@@ -164,8 +55,9 @@ class Trial:
     def _after_death(self) -> None:
         """A copy of the files is looked at: the journal, if it is hot, is for the module to roll back."""
         self.traced.append(Line(self.prepared.case.op, 1, Return(Odd("killed"))))
-        left = self._which(look(self._copy()))
-        self._live_on(left.rows, *self._next(left.rows))
+        left = self._which(look(self.prepared.subject, self._copy()))
+        state = self._whole(left)
+        self._live_on(state, *self._next(state))
 
     def _which(self, left: Left) -> Left:
         """The state before the operation or the one after it, whichever is left."""
@@ -174,78 +66,76 @@ class Trial:
         agree(lost and kept and (lost if lost == kept else f"not as before ({lost}), nor as after ({kept})"))
         return after if lost else before
 
+    def _whole(self, left: Left) -> Any:  # noqa: ANN401 - the model's state
+        """The state once the file has been opened."""
+        return self.prepared.after.rows if isinstance(self.prepared.case.op, Reopen) else left.rows
+
     # --- after an error -----------------------------------------------------------------------------------------------
 
     def _after_error(self, answer: Answer) -> None:
         """The call succeeds whole or fails whole, with a clear error, and its connection is as good as before."""
-        case, path = self.prepared.case, self.prepared.queue.path
-        self.traced.append(Line(case.op, 1, answer.reply))
+        prepared, op = self.prepared, self.prepared.case.op
+        self.traced.append(Line(op, 1, answer.reply))
         agree(self._unlike(answer.reply))
-        does, failed = _does(case.op, answer.reply), isinstance(answer.reply, Raise)
+        does, failed = _does(op, answer.reply), answer.reply != prepared.reply
         agree(answer.problem and f"{does} and {answer.problem}")
-        want = self.prepared.before if failed else self.prepared.after
-        unopened = failed and isinstance(case.op, Reopen)
-        difference = look(self._copy() if unopened else path, writing=True).differs(want)
+        want = prepared.before if failed else prepared.after
+        unopened = failed and isinstance(op, Reopen)
+        left = look(prepared.subject, self._copy() if unopened else prepared.subject.path, writing=True)
+        difference = left.differs(want)
         agree(difference and f"{does}, but {difference}")
         if unopened:
             self._reopen()
-        again, *others = self._next(want.rows)
-        state = stepped(self.traced, again, self.tracer.ask(again).reply, want.rows)
+        again, *others = self._next(self._whole(want))
+        reply = self.tracer.ask(again).reply
+        state = stepped(prepared.subject, self.traced, again, reply, self._whole(want))
         self.tracer.dismiss()
         self._live_on(state, *others)
 
     def _unlike(self, reply: Reply) -> str:
+        want = self.prepared.reply
+        if reply == want:
+            return ""
         if isinstance(reply, Raise):
             clear = reply.error.startswith(CLEAR) and not any(word in reply.error for word in UNCLEAR)
             return "" if clear else f"raises {reply.error}, must raise the sqlite3 error that the disk has caused"
-        want = self.prepared.reply
-        return (
-            ""
-            if reply == want
-            else f"{_does(self.prepared.case.op, reply)}, must return {show(want)} or raise the error of the disk"
-        )
+        op = self.prepared.case.op
+        must = f"raise {want.error}" if isinstance(want, Raise) else _does(op, want).replace("returns", "return", 1)
+        return f"{_does(op, reply)}, must {must} or raise the error of the disk"
 
     def _reopen(self) -> None:
         reply = self.tracer.ask(Reopen()).reply
         self.traced.append(Line(Reopen(), 1, reply))
-        agree(f"{_does(Reopen(), reply)} once the disk works again" if isinstance(reply, Raise) else "")
+        agree("" if reply == self.prepared.reply else f"{_does(Reopen(), reply)} once the disk works again")
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
     def _copy(self) -> Path:
         """The files, put elsewhere, so that a look at them is not the first thing to happen to them."""
-        folder = self.tracer.folder
-        return Files.of(folder).put(folder / "copy")
+        path = self.prepared.subject.path
+        return Files.of(path).put(path.parent / "copy" / path.name)
 
-    def _live_on(self, state: State, *ops: Plain) -> None:
+    def _live_on(self, state: Any, *ops: Plain) -> None:  # noqa: ANN401 - the model's
         """The operations in this process, over a connection of their own; nothing else must be in the file then."""
-        queue = self.prepared.queue
-        with opened(queue) as con:
+        subject = self.prepared.subject
+        with opened(subject) as con:
             for op in ops:
-                state = stepped(self.later, op, perform(queue, con, op), state)
-        agree(look(queue.path, writing=True).differs(Left(self.prepared.after.schema, state)))
+                state = stepped(subject, self.later, op, perform(subject, con, op), state)
+        agree(look(subject, subject.path, writing=True).differs(Left(self.prepared.after.schema, state)))
 
-    def _next(self, state: State) -> Iterator[Plain]:
-        """The operation once more, then a claim by somebody else: all as if nothing had happened."""
-        op = self.prepared.case.op
-        again = _FIRST_USE if isinstance(op, Reopen) else op
-        yield again
-        after, _ = lease.step(state, again)
-        yield Claim("next", free_at(after, again.now_ms))
+    def _next(self, state: Any) -> Iterator[Plain]:  # noqa: ANN401 - the model's
+        return sequel(self.prepared.kind, state, self.prepared.case.op)
 
     def _program(self) -> list[str]:
         """The processes one after the other: each is a program to paste, or to feed into the command above it."""
-        file, kind = self.call.file, self.call.syscall
-        path = f'"$PWD/{file}"' if file in FILES else '"$PWD"'
-        inject = f"-e trace={kind} -e inject={kind}:{FAULTS[self.tracer.fault]}:when={self.call.nth_on_file}"
-        first = program(self.prepared.lines) if self.prepared.lines else []
-        if self.prepared.case.hot:
-            first += [*(f'con1.execute("{sql}")' for sql in HOT), "import os; os._exit(1)"]
-        last = ["# then, in a process of its own: python", *program(self.later)] if self.later else []
+        kind, call = self.prepared.kind, self.call
+        path = f'"$PWD/{call.file}"' if call.file.removeprefix(kind.file) in SUFFIXES else '"$PWD"'
+        inject = f"-e inject={call.syscall}:{FAULTS[self.tracer.fault]}:when={call.nth_on_file}"
+        last = ["# then, in a process of its own: python", *program(self.later, kind)] if self.later else []
         return [
-            *first,
-            f"# then, in a process of its own: strace -f -P {path} {inject} python",
-            *_retold(self.traced),
+            *self.prepared.program(),
+            f"# then, in a process of its own: strace -f -P {path} -e trace={call.syscall} {inject} python",
+            *_retold(self.traced, kind),
             *last,
         ]
 
@@ -253,17 +143,18 @@ class Trial:
 def _does(op: Plain | Reopen, reply: Reply) -> str:
     if isinstance(reply, Raise):
         return show(reply)
-    return f"returns {'a connection' if isinstance(op, Reopen) else show(reply)}"
+    opened_it = isinstance(op, Reopen) and reply == Return(None)
+    return f"returns {'a connection' if opened_it else show(reply)}"
 
 
-def _retold(lines: Sequence[Line]) -> Iterator[str]:
-    """As ``program``, where the first call of ``open_queue`` may be the operation itself."""
+def _retold(lines: Sequence[Line], kind: Kind) -> Iterator[str]:
+    """As ``program``, where the first call of the opener may be the operation itself."""
     first, others = lines[0], [line for line in lines if not isinstance(line.op, Reopen)]
-    opening = f'con1 = worker.open_queue("queue.db")  # {show(first.reply)}'
+    call = f"con1 = {opening(kind)}  # {show(first.reply)}"
     if not isinstance(first.op, Reopen):
-        yield from program(lines)
+        yield from program(lines, kind)
     elif isinstance(first.reply, Raise):
-        yield from ("import worker", "from contextlib import suppress", f"with suppress(BaseException): {opening}")
-        yield from program(others) if len(lines) > 1 else ()
+        yield from (f"import {kind.name}", "from contextlib import suppress", f"with suppress(BaseException): {call}")
+        yield from program(others, kind) if len(lines) > 1 else ()
     else:
-        yield from program(others) if others else ("import worker", opening)
+        yield from program(others, kind) if others else (f"import {kind.name}", call)

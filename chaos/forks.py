@@ -3,37 +3,58 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psutil
 
 from chaos.child import encode
-from chaos.killer import Child, Deadly, Unanswered, end_group, hear, last_line, listen, running, tell
-from model.queue import Queue
+from chaos.killer import Child, Deadly, Unanswered, end_group, ended, hear, last_line, running, tell
+from model.contract import Kind
+from model.port import Subject
 
 
 class Unsafe(Exception):
     """The module must not be forked once it is imported; one line says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Server:
     """The process that forks: it has imported the module and never opened an SQLite connection."""
 
     process: Child
+    said: bytes = b""
+    dead: int = 0
 
-    def line(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", json.loads(listen(self.process, "its hook")))
+    def line(self) -> bytes:
+        """The next line, without its end. A ``readline`` would read each byte by itself: the pipe has no buffer."""
+        while b"\n" not in self.said:
+            self.process.wait("its hook")
+            part = os.read(self.process.words.fileno(), 65536)
+            if not part:
+                raise ended(self.process, "its hook")
+            self.said += part
+        line, _, self.said = self.said.partition(b"\n")
+        return line
+
+    def child(self) -> int:
+        """The pid of the process that it has forked last; 0 if there is none."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(self.process.pid).children()
+            return max(children, key=psutil.Process.create_time).pid if children else 0
+        return 0
+
+
+Forkserver = Callable[[Kind, Path], Server | None]
+"""A server for the module, or None where it must not be forked."""
 
 
 @dataclass(slots=True)
 class Forked:
-    """A process that a server has forked: the server says when it is born and how it died, it says its own word."""
+    """A process that a server has forked: it says its own word, the server says how it died, both with its pid."""
 
     server: Server
     errors_from: int
@@ -58,24 +79,30 @@ class Forked:
     def last_error(self) -> str:
         return last_line(self.server.process.errors, self.errors_from)
 
-    def birth(self) -> None:
-        while not self.pid:
-            self._listen()
+    def find(self) -> int:
+        """Its pid, though it may hang on the way to its word, or not even be born; 0 if it dies without one."""
+        if not self.pid:
+            self.pid = self.server.child()
+        if not self.pid:
+            with contextlib.suppress(Unanswered):
+                self.line("its hook")
+        return self.pid or self.server.child()
 
     def _listen(self) -> None:
-        match self.server.line():
-            case {"born": int(pid)}:
-                self.pid = pid
-            case {"died": int(status)}:
-                self.died = status
-            case word:
-                self.word = json.dumps(word).encode()
+        pid, _, what = self.server.line().partition(b" ")
+        if int(pid) == self.server.dead:
+            return  # from a process that the last one had forked: it is dead as well
+        self.pid = int(pid)
+        if what.startswith(b"{"):
+            self.word = what
+        else:
+            self.died, self.server.dead = int(what), self.pid
 
 
 @contextlib.contextmanager
-def serving(module: Path) -> Iterator[Server]:
+def serving(kind: Kind, module: Path) -> Iterator[Server]:
     """A fork server for the module; it is dead when the context ends. Unsafe or Unanswered if there can be none."""
-    with running("chaos.forkserver", str(module)) as child:
+    with running("chaos.forkserver", kind.name, str(module)) as child:
         word = hear(child)
         if word.what == "unsafe":
             raise Unsafe(word.text)
@@ -85,12 +112,11 @@ def serving(module: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def forked(server: Server, experiment: Deadly, queue: Queue, module: Path) -> Iterator[Forked]:
+def forked(server: Server, experiment: Deadly, subject: Subject[Any, Any], module: Path) -> Iterator[Forked]:
     """A forked process that carries out the experiment's operation; it is dead when the context ends."""
     victim = Forked(server, os.fstat(server.process.errors.fileno()).st_size)
     try:
-        tell(server.process, encode(experiment.order(module, queue.path)))
-        victim.birth()
+        tell(server.process, encode(experiment.order(module, subject.path)))
         yield victim
     finally:
         _end(victim)
@@ -98,11 +124,11 @@ def forked(server: Server, experiment: Deadly, queue: Queue, module: Path) -> It
 
 def _end(victim: Forked) -> None:
     """See that a forked process is dead, however it came to that."""
-    if victim.died is None:
-        victim.birth()
+    if victim.died is None and (pid := victim.find()):
         with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, and the server has not said so yet
-            process = psutil.Process(victim.pid)
+            process = psutil.Process(pid)
             if process.ppid() == victim.server.process.pid:
                 process.kill()
         victim.status()
+    if victim.pid:
         end_group(victim.pid)

@@ -72,7 +72,7 @@ class Handover:
         with contextlib.closing(self.queue.worker.open_queue(path)) as con:
             reply = perform(self.queue, con, job)
         self.lines.append(f"{source(job, 'con')}  # {show(reply)}")
-        self._agree("before the first courier", differences_at(path, lease.step(lease.EMPTY, job)[0]))
+        self._agree("before the first courier", differences_at(self.queue, lease.step(lease.EMPTY, job)[0]))
         self.crew.script(self._inbox, *self.delivery.turns)
         if self.delivery.known:
             inbox.take(self._inbox, job.id, self.delivery.known)
@@ -89,7 +89,7 @@ class Handover:
         if delivery.turn.hold:
             self._await_request("first")
         when = "after the first courier" if delivery.fate == "ends" else "while the first courier sends"
-        self._agree(when, differences_at(self.queue.path, story.found, writing=True))
+        self._agree(when, differences_at(self.queue, story.found, writing=True))
         if delivery.fate == "is killed":
             self.crew.kill("first")
             self.lines.append("# first courier: SIGKILL")
@@ -102,7 +102,7 @@ class Handover:
             self._await_request("second")
             self._release(1)
             self._hear_first(story)
-            self._agree("while the second courier sends", differences_at(self.queue.path, story.amid, writing=True))
+            self._agree("while the second courier sends", differences_at(self.queue, story.amid, writing=True))
             self._release(2)
         self._hear("second", text(story.second), ["True"] * self.delivery.second_sends())
 
@@ -113,7 +113,7 @@ class Handover:
         if self.delivery.fate == "is late":
             self._hear_first(story)
         self._agree("after both couriers", self._log_differs())
-        self._agree("after both couriers", differences_at(self.queue.path, story.left, writing=True))
+        self._agree("after both couriers", differences_at(self.queue, story.left, writing=True))
         if (got := inbox.read(self._inbox)) != (must := self.delivery.inbox()):
             raise Unanswered(f"the receiver got the right requests, but its inbox holds {got}, must hold {must}")
 
@@ -183,9 +183,9 @@ class Handover:
         raise Violation(f"{when}: {what}", [f"# {self.delivery.name}", *self.lines])
 
 
-def differences_at(path: Path, want: State, *, writing: bool = False) -> str:
-    """The first differing row of the file, or why it cannot be read, or written; empty where all is well."""
-    seen = look(path, writing=writing)
+def differences_at(queue: Queue, want: State, *, writing: bool = False) -> str:
+    """The first differing row of the queue, or why it cannot be read, or written; empty where all is well."""
+    seen = look(queue, writing=writing)
     return seen if isinstance(seen, str) else differences(seen, want)
 
 

@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol, cast
+from typing import IO, Any, Final, Protocol, cast
 
 import psutil
 
 from chaos.child import Order, Word, encode
-from model.queue import Queue
+from model.port import Subject
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PATIENCE_S: Final = 20.0
@@ -61,8 +61,13 @@ def listen(child: Victim, what: str) -> bytes:
     """The next line that the process says when it has reached ``what``; Unanswered if it ends, or hangs, before."""
     if line := child.line(what):
         return line
+    raise ended(child, what)
+
+
+def ended(child: Victim, what: str) -> Unanswered:
+    """Of a process that is at its end already, how that came."""
     status, last = child.status(), child.last_error()
-    raise Unanswered(f"the process ended before {what}, with status {status}{last and f': {last}'}")
+    return Unanswered(f"the process ended before {what}, with status {status}{last and f': {last}'}")
 
 
 def kill(child: Victim) -> None:
@@ -119,8 +124,11 @@ class Child:
     def pid(self) -> int:
         return self.process.pid
 
-    def line(self, what: str) -> bytes:
+    def wait(self, what: str) -> None:
         _await(self.words, f"reached {what}")
+
+    def line(self, what: str) -> bytes:
+        self.wait(what)
         return self.words.readline()
 
     def status(self) -> int:
@@ -137,10 +145,10 @@ class Child:
 
 
 @contextlib.contextmanager
-def started(experiment: Deadly, queue: Queue, module: Path) -> Iterator[Child]:
+def started(experiment: Deadly, subject: Subject[Any, Any], module: Path) -> Iterator[Child]:
     """A fresh interpreter that carries out the experiment's operation; it is dead when the context ends."""
     with running("chaos.child") as child:
-        tell(child, encode(experiment.order(module, queue.path)))
+        tell(child, encode(experiment.order(module, subject.path)))
         yield child
 
 

@@ -8,21 +8,21 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from chaos import stages
-from chaos.experiments import EXPERIMENTS, Experiment
+from chaos import stages, stream_experiments, stream_variation, variation
+from chaos.experiments import EXPERIMENTS, QueueExperiment
 from chaos.forks import Server
-from chaos.openings import OPENINGS, Opening, check_opening
+from chaos.openings import OPENINGS, STORE_OPENINGS, Opening, check_opening
+from chaos.stream_experiments import StreamExperiment
 from chaos.trial import Shelf, check
-from chaos.variation import vary
-from model.contract import FAULT_HOOKS
-from model.queue import Queue
+from model.contract import Kind
+from model.port import Subject
 
-Death = Experiment | Opening
+Death = QueueExperiment | StreamExperiment | Opening
 
 
 class BadInput(Exception):
@@ -31,12 +31,17 @@ class BadInput(Exception):
 
 def stage(death: Death) -> str:
     """Where it dies: a fault hook, or one of ``chaos.stages``."""
-    return death.hook.name if isinstance(death, Experiment) else death.stage
+    return death.stage if isinstance(death, Opening) else death.hook.name
 
 
 def kept(death: Death) -> bool:
     """Whether its change must be there afterwards."""
-    return death.hook.kept if isinstance(death, Experiment) else death.kept
+    return death.kept if isinstance(death, Opening) else death.hook.kept
+
+
+def kind_of(death: Death) -> Kind:
+    """What is killed: something that uses a module of this kind."""
+    return death.kind if isinstance(death, Opening) else death.system.kind
 
 
 def slug(death: Death) -> str:
@@ -44,19 +49,22 @@ def slug(death: Death) -> str:
     return f"{re.sub('[^a-z0-9]+', '-', death.scene.lower())}.{stage(death)}"
 
 
-_ALL: Final[tuple[Death, ...]] = (*EXPERIMENTS, *OPENINGS)
+_ALL: Final[tuple[Death, ...]] = (*EXPERIMENTS, *OPENINGS, *stream_experiments.EXPERIMENTS, *STORE_OPENINGS)
 DEATHS: Final = {slug(death): death for death in _ALL}
 """Every experiment by its name."""
 
 
-def chosen(selection: str) -> list[str]:
-    """The experiment of that name, or else all whose names have the text in them; BadInput if there is none."""
-    if selection in DEATHS:
+def chosen(selection: str, kinds: Collection[str]) -> list[str]:
+    """The experiment of that name, or else all whose names have the text in them, among those that kill something of
+    these kinds; BadInput if there is none.
+    """
+    all_ = [name for name, death in DEATHS.items() if kind_of(death).name in kinds]
+    if selection in all_:
         return [selection]
-    names = [name for name in DEATHS if selection.lower().replace(" ", "-") in name]
+    names = [name for name in all_ if selection.lower().replace(" ", "-") in name]
     if names:
         return names
-    near = difflib.get_close_matches(selection, DEATHS, n=1, cutoff=0.3)
+    near = difflib.get_close_matches(selection, all_, n=1, cutoff=0.3)
     hint = f"; the nearest is {near[0]}" if near else ""
     raise BadInput(f"no experiment has {selection!r} in its name{hint}; `python -m chaos list` prints them all")
 
@@ -79,7 +87,10 @@ class Kill(NamedTuple):
         death = DEATHS[self.name]
         if isinstance(death, Opening) or self.turn == 0:
             return death
-        return vary(death, random.Random(f"{self.seed}:{self.turn}:{death.scene}"))  # noqa: S311 - repeatable
+        rng = random.Random(f"{self.seed}:{self.turn}:{death.scene}")  # noqa: S311 - repeatable, not secret
+        if isinstance(death, StreamExperiment):
+            return stream_variation.vary(death, rng)
+        return variation.vary(death, rng)
 
 
 def parse(token: str) -> Kill:
@@ -122,9 +133,9 @@ def fingerprint(kill: Kill, death: Death) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where kills happen: the queue file, the file of the module, and what forks; without it, fresh interpreters."""
+    """Where kills happen: the module, its own file, and what forks; without that, fresh interpreters."""
 
-    queue: Queue
+    subject: Subject[Any, Any]
     module: Path
     server: Server | None
     shelf: Shelf = field(default_factory=Shelf)
@@ -134,9 +145,9 @@ def carry_out(death: Death, place: Place) -> None:
     """One kill and its checks. Unanswered, or a Violation with the program that leads there."""
     did: Counter[str] = Counter()
     if isinstance(death, Opening):
-        check_opening(death, place.queue, place.module, did, place.server)
+        check_opening(death, place.subject, place.module, did, place.server)
     else:
-        check(death, place.queue, place.module, did, place.server, place.shelf)
+        check(death, place.subject, place.module, did, place.server, place.shelf)
 
 
 def kind(death: Death) -> str:
@@ -146,12 +157,13 @@ def kind(death: Death) -> str:
 
 
 def _where(death: Death) -> str:
+    who = kind_of(death).name
     if isinstance(death, Opening):
-        return "killed while it opened a queue file"
+        return f"{who} killed while it opened its file"
     if death.tight:
-        return "killed with a hot journal, its change already in the file"
-    if death.hook in FAULT_HOOKS:
-        return "killed in a fault hook"
+        return f"{who} killed with a hot journal, its change already in the file"
+    if death.in_hook:
+        return f"{who} killed in a fault hook"
     if death.hook.name in (stages.FIRST_CLOCK, stages.SEND, stages.ANSWERED, stages.SECOND_CLOCK):
-        return "killed around its send"
-    return "killed before or after a statement"
+        return f"{who} killed around its send"
+    return f"{who} killed before or after a statement"

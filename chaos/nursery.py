@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from chaos.stormer import Life, Post
@@ -19,8 +20,11 @@ from chaos.wire import encode
 from model.port import one_line
 from model.queue import load
 
+Live = Callable[[dict[str, Any], str, int], None]
+"""What a forked process does: from its order, the path of the module, and the pipe for its words."""
 
-def main(module: str) -> None:
+
+def main(module: str, live: Live) -> None:
     """Fork what stdin orders and say, with its pid, of each process that it has stopped or died."""
     words, orders = os.dup(1), os.dup(0)
     os.dup2(2, 1)  # what the module prints is not a word
@@ -52,7 +56,7 @@ def main(module: str) -> None:
                     alive.add(pid)
                 else:
                     _forget_parent(orders, news, bell)
-                    _live(Post(**order), module, words)
+                    _begin(order, module, words, live)
 
 
 def _forget_parent(*pipes: int) -> None:
@@ -78,20 +82,31 @@ def _report(words: int, alive: set[int]) -> None:
         os.write(words, encode("", *word))
 
 
-def _live(post: Post, module: str, words: int) -> NoReturn:
-    """What a forked process does; it never returns into the one that forked it, whatever the module raises."""
-    os.write(words, encode(post.name, "born", os.getpid()))
+def _begin(order: dict[str, Any], module: str, words: int, live: Live) -> NoReturn:
+    """What is forked never returns into the one that forked it, whatever the module raises."""
+    os.write(words, encode(order["name"], "born", os.getpid()))
+    status = 1
     try:
-        life = Life(post, load(module), words)
-        life.live(life.work if post.owner else life.operate)
+        live(order, module, words)
+        status = 0
     except BaseException as error:  # noqa: BLE001 - said, instead of raised into the loop that forks
-        os.write(words, encode(post.name, "fails", one_line(error)))
+        os.write(words, encode(order["name"], "fails", one_line(error)))
     finally:
-        os._exit(1)
+        os._exit(status)
+
+
+def _live(order: dict[str, Any], module: str, words: int) -> None:
+    life = Life(Post(**order), load(module), words)
+    life.live(life.work if life.post.owner else life.operate)
+
+
+def run(live: Live) -> None:
+    """Until stdin closes; the module is the one that the command names."""
+    try:
+        main(sys.argv[1], live)
+    finally:
+        os.killpg(0, signal.SIGKILL)  # those that have stopped would hear of nothing else
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1])
-    finally:
-        os.killpg(0, signal.SIGKILL)  # those that have stopped would hear of nothing else
+    run(_live)

@@ -76,7 +76,7 @@ class Race:
             for job in jobs:
                 state, _ = lease.step(state, job)
                 self.lines.append(f"{source(job, 'con')}  # {show(perform(self.queue, con, job))}")
-        self._agree("before two processes start", differences_at(self.queue.path, state))
+        self._agree("before two processes start", differences_at(self.queue, state))
         for name in PAIR:
             self._order(name, Reopen())
             if (replies := self._replies(name)) != [NOTHING]:
@@ -101,7 +101,7 @@ class Race:
         if winner is None:
             self._fail(when, f"{what}, must be {tickets[0]} and {NOTHING}, or the other way round")
         after = steps[winner][0]
-        self._agree(when, differences_at(self.queue.path, after, writing=True))
+        self._agree(when, differences_at(self.queue, after, writing=True))
         return after
 
     def _rounds(self, ops: tuple[Claim, Claim], *, gated: bool) -> Iterator[list[str]]:
@@ -148,7 +148,7 @@ class Race:
         held = Inbox(tuple((job.id, job.qty) for job in state.jobs), sum(job.qty for job in state.jobs))
         for _ in state.jobs:
             state, _ = lease.step(state, RunOnce("either", 0, 1))
-        self._agree(BOTH, differences_at(self.queue.path, state, writing=True))
+        self._agree(BOTH, differences_at(self.queue, state, writing=True))
         if (got := inbox.read(kept)) != held:
             raise Unanswered(f"the receiver got the right requests, but its inbox holds {got}, must hold {held}")
 

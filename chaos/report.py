@@ -1,4 +1,4 @@
-"""What a run of kills says: while it goes on, at its end, and to programs."""
+"""What a run of kills, or of storms, says: while it goes on, at its end, and to programs."""
 
 from __future__ import annotations
 
@@ -6,31 +6,60 @@ import hashlib
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Generic, Self, TypeVar
 
+from chaos import storms
 from chaos.campaign import Found, Outcome, Plan
 from chaos.killer import ROOT
+from chaos.kills import DEATHS, kind_of, parse
+from model.contract import WORKER
+
+T = TypeVar("T")
 
 TERMINAL_S: Final = 1.0
 PLAIN_S: Final = 10.0
 
-NOT_COVERED: Final = {
+NOWHERE_COVERED: Final = {
     "power loss": "not guaranteed: what a dead process has written the kernel still has, a dead host may not",
     "disk loss, a corrupt or restored file": "not guaranteed",
     "clock skew between hosts": "not guaranteed: one time base is the caller's to provide",
     "more than one host, network file systems": "not guaranteed",
     "a full disk, a failing write or sync": "not tried here: the gate's layer syscalls does",
-    "several processes at once, stalls and late wake-ups": "not tried here: the gate's layer storm does",
+}
+
+NOT_COVERED: Final = {
+    **NOWHERE_COVERED,
+    "several processes at once, stalls and late wake-ups": "not tried here: `python -m chaos storm` does",
     "processes and threads that the module starts": "not tried: where any are seen, the verdict is unknown",
 }
 
+INTERLEAVING: Final = "the seed does not fix how processes interleave: to see it again may take several tries"
 
-class Progress:
+NOT_COVERED_BY_STORMS: Final = {
+    **NOWHERE_COVERED,
+    "exactly-once delivery": "not guaranteed: the receiver has to remove what is sent again",
+    "a kill at each hook and at each statement in turn": "not tried here: `python -m chaos run` does",
+    "every way in which processes can interleave": "not tried: only those that came about",
+    "processes and threads that the module starts": "not tried",
+}
+
+FIGURES: Final = ("operations", "processes killed", "stalls", "stale finishes refused", "resends")
+"""What a storm counts."""
+
+UNANSWERED: Final = 3
+"""So many storms without an answer are shown; all are counted."""
+
+
+# --- while it goes on -------------------------------------------------------------------------------------------------
+
+
+class Progress(Generic[T]):
     """Call it often: it writes a line to stderr every second on a terminal, every ten seconds elsewhere."""
 
-    def __init__(self, wanted: str) -> None:
-        self.wanted = wanted
+    def __init__(self, line: Callable[[T], str]) -> None:
+        self.line = line
         self.terminal = sys.stderr.isatty()
         self.next = time.monotonic() + self._pause
 
@@ -38,90 +67,184 @@ class Progress:
     def _pause(self) -> float:
         return TERMINAL_S if self.terminal else PLAIN_S
 
-    def __call__(self, outcome: Outcome) -> None:
+    def __call__(self, outcome: T) -> None:
         if time.monotonic() >= self.next:
             self.next = time.monotonic() + self._pause
-            so_far = outcome.verdict if outcome.violations or outcome.unanswered else "nothing found"
-            line = f"{outcome.kills:,} of {self.wanted}, {_rate(outcome):.0f} kills a second, {so_far}"
+            line = self.line(outcome)
             sys.stderr.write(f"\r\033[K{line}" if self.terminal else f"{line}\n")
             sys.stderr.flush()
 
-    def end(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Leave the terminal as it was."""
         if self.terminal:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
 
 
+def kills_so_far(plan: Plan, outcome: Outcome) -> str:
+    """One line."""
+    wanted = f"{plan.kills:,} kills" if plan.minutes is None else _span(plan.minutes)
+    return f"{outcome.kills:,} of {wanted}, {_rate(outcome):.0f} kills a second, {_so_far(outcome)}"
+
+
+def storms_so_far(plan: storms.Plan, outcome: storms.Outcome) -> str:
+    """One line."""
+    wanted = f"{plan.storms:,}" if plan.minutes is None else _span(plan.minutes)
+    killed = f"{outcome.did['processes killed']:,} processes killed"
+    return f"{outcome.storms:,} storms of {wanted}, {outcome.seconds:.0f} s, {killed}, {_so_far(outcome)}"
+
+
+def _span(minutes: float) -> str:
+    return "1 minute" if minutes == 1 else f"{minutes:g} minutes"
+
+
+def _so_far(outcome: Outcome | storms.Outcome) -> str:
+    return outcome.verdict if outcome.violation or outcome.unanswered else "nothing found"
+
+
 def _rate(outcome: Outcome) -> float:
     return outcome.kills / outcome.seconds if outcome.seconds else 0.0
+
+
+# --- at its end -------------------------------------------------------------------------------------------------------
 
 
 def text(plan: Plan, outcome: Outcome) -> Iterator[str]:
     """First what differs, if anything does; the verdict last."""
     if outcome.violation:
-        yield from _failure(plan, outcome.violation)
+        yield from _failure(outcome.violation, replay(plan, outcome.violation.token))
     for found in outcome.unanswered:
-        yield f"unanswered  {found.line}"
-        yield f"  replay  {replay(plan, found.token)}"
-        yield ""
-    yield "observed"
-    for kind, count in sorted(outcome.kinds.items()):
-        yield f"  {count:>8,}  {kind}"
-    yield ""
-    yield "not tried, or not guaranteed"
-    yield from (f"  {what}: {why}" for what, why in NOT_COVERED.items())
-    yield ""
+        yield from _no_answer(found, replay(plan, found.token))
+    yield from _seen(sorted(outcome.kinds.items()), NOT_COVERED)
     yield from (f"note     {note}" for note in sorted(outcome.notes))
-    yield f"judged   {plan.worker}"
+    yield f"judged   {plan.judged}"
     yield f"tried    {len(outcome.names)} of {len(plan.names)} experiments"
     jobs = f"{plan.jobs} processes" if plan.jobs > 1 else "1 process"
     yield f"kills    {outcome.kills:,} in {outcome.seconds:.1f} s, {_rate(outcome):.0f} a second, by {jobs}"
     yield f"seed     {plan.seed} (kills {outcome.digest:016x})"
+    yield from _end(outcome)
+
+
+def storms_text(plan: storms.Plan, outcome: storms.Outcome) -> Iterator[str]:
+    """First what differs, if anything does; the verdict last."""
+    if outcome.violation:
+        yield from _failure(outcome.violation, repeat(plan, outcome.violation.token), f"          {INTERLEAVING}")
+    for found in outcome.unanswered[:UNANSWERED]:
+        yield from _no_answer(found, repeat(plan, found.token))
+    if len(outcome.unanswered) > UNANSWERED:
+        yield from (f"unanswered  {len(outcome.unanswered):,} storms in all", "")
+    figures = ((what, outcome.did[what]) for what in FIGURES)
+    yield from _seen([("storms", outcome.storms), *figures], NOT_COVERED_BY_STORMS)
+    yield f"judged   {plan.worker}"
+    yield f"storms   {outcome.storms:,} in {outcome.seconds:.1f} s"
+    last = plan.seed + max(0, outcome.storms - 1)
+    yield f"seed     {plan.seed} (the storms have {plan.seed} to {last})"
+    yield from _end(outcome)
+
+
+def _failure(found: Found, again: str, *remarks: str) -> Iterator[str]:
+    yield found.line
+    yield from (f"    {line}" for line in found.program)
+    yield f"  replay  {again}"
+    yield from remarks
+    yield ""
+
+
+def _no_answer(found: Found, again: str) -> Iterator[str]:
+    yield f"unanswered  {found.line}"
+    yield f"  replay  {again}"
+    yield ""
+
+
+def _seen(observed: Iterable[tuple[str, int]], not_covered: Mapping[str, str]) -> Iterator[str]:
+    yield "observed"
+    yield from (f"  {count:>8,}  {kind}" for kind, count in observed)
+    yield ""
+    yield "not tried, or not guaranteed"
+    yield from (f"  {what}: {why}" for what, why in not_covered.items())
+    yield ""
+
+
+def _end(outcome: Outcome | storms.Outcome) -> Iterator[str]:
     if outcome.stopped:
         yield f"stopped  {outcome.stopped}"
     yield f"verdict: {outcome.verdict}"
 
 
-def _failure(plan: Plan, found: Found) -> Iterator[str]:
-    yield found.line
-    yield from (f"    {line}" for line in found.program)
-    yield f"  replay  {replay(plan, found.token)}"
-    yield ""
-
-
 def replay(plan: Plan, token: str) -> str:
     """The command that repeats one kill."""
-    words = ["python", "-m", "chaos", "replay", token]
-    shipped = plan.worker == ROOT / "worker.py"
-    return shlex.join(words if shipped else [*words, "--worker", str(plan.worker)])
+    kind = kind_of(DEATHS[parse(token).name]).name
+    return _command(kind, plan.modules[kind], "replay", token)
+
+
+def repeat(plan: storms.Plan, token: str) -> str:
+    """The command that repeats one storm, by its own seed."""
+    return _command(WORKER.name, plan.worker, "storm", "--seed", token, "--storms", "1")
+
+
+def _command(kind: str, module: Path, *words: str) -> str:
+    judged = () if module == ROOT / f"{kind}.py" else (f"--{kind}", str(module))
+    return shlex.join(["python", "-m", "chaos", *words, *judged])
+
+
+# --- to programs ------------------------------------------------------------------------------------------------------
 
 
 def as_json(plan: Plan, outcome: Outcome) -> dict[str, Any]:
     """One object that says all that the text says."""
     return {
-        "verdict": outcome.verdict,
-        "worker": str(plan.worker),
-        "sha256": hashlib.sha256(plan.worker.read_bytes()).hexdigest() if plan.worker.is_file() else "",
-        "seed": plan.seed,
+        **_judged(plan.modules, plan.seed, outcome),
         "digest": f"{outcome.digest:016x}",
         "kills": outcome.kills,
-        "seconds": round(outcome.seconds, 3),
         "jobs": plan.jobs,
         "experiments": {"tried": dict(sorted(outcome.names.items())), "in_all": len(plan.names)},
         "observed": dict(sorted(outcome.kinds.items())),
         "not_covered": NOT_COVERED,
-        "violation": outcome.violation and _found(plan, outcome.violation),
-        "unanswered": [_found(plan, found) for found in outcome.unanswered],
         "notes": sorted(outcome.notes),
+        **_findings(outcome.violation, outcome.unanswered, lambda token: replay(plan, token)),
+    }
+
+
+def storms_json(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, Any]:
+    """One object that says all that the text says, and more of what had no answer."""
+    return {
+        **_judged({WORKER.name: plan.worker}, plan.seed, outcome),
+        "storms": outcome.storms,
+        "observed": {what: outcome.did[what] for what in FIGURES},
+        "not_covered": NOT_COVERED_BY_STORMS,
+        "interleaving": INTERLEAVING,
+        **_findings(outcome.violation, outcome.unanswered, lambda token: repeat(plan, token)),
+    }
+
+
+def _judged(modules: Mapping[str, Path], seed: int, outcome: Outcome | storms.Outcome) -> dict[str, Any]:
+    return {
+        "verdict": outcome.verdict,
+        "judged": {name: _file(path) for name, path in modules.items()},
+        "seed": seed,
+        "seconds": round(outcome.seconds, 3),
         "stopped": outcome.stopped,
     }
 
 
-def _found(plan: Plan, found: Found) -> dict[str, Any]:
+def _file(path: Path) -> dict[str, str]:
+    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
+
+
+def _findings(violation: Found | None, unanswered: Sequence[Found], again: Callable[[str], str]) -> dict[str, Any]:
+    return {
+        "violation": violation and _found(violation, again),
+        "unanswered": [_found(found, again) for found in unanswered],
+    }
+
+
+def _found(found: Found, again: Callable[[str], str]) -> dict[str, Any]:
     return {
         "difference": found.line,
         "program": list(found.program),
         "token": found.token,
-        "replay": replay(plan, found.token),
+        "replay": again(found.token),
     }

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from chaos.forks import Server, Unsafe, serving
+from chaos.forks import Unsafe, serving
 from chaos.killer import Unanswered
-from chaos.kills import Place, Turn, carry_out, fingerprint, kind, turns
+from chaos.kills import DEATHS, Place, Turn, carry_out, fingerprint, kind, kind_of, turns
+from chaos.systems import SYSTEMS, System
 from model.counterexample import Violation
 from model.port import Unfit
-from model.queue import Queue, Worker, load
 
 HURRY_S: Final = 2.0
 GRACE_S: Final = 3 * HURRY_S
@@ -34,10 +34,11 @@ GRACE_S: Final = 3 * HURRY_S
 class Task:
     """Which kills: those of ``names`` from round ``first`` on, up to the number ``kills`` or for ``seconds``.
 
-    Of ``jobs`` processes that have the same task, this one does every ``jobs``-th scene, ``job`` the first.
+    ``modules`` are paths by kind. Of ``jobs`` processes that have the same task, this one does every ``jobs``-th scene,
+    ``job`` the first.
     """
 
-    worker: str
+    modules: dict[str, str]
     folder: str
     seed: int
     names: list[str]
@@ -77,10 +78,13 @@ class Runner:
         with contextlib.suppress(OSError):
             Path(self.task.folder).parent.rmdir()
 
-    def run(self, worker: Worker) -> None:
-        module = Path(self.task.worker)
-        with folder(Path(self.task.folder)) as path, self._server(module) as server:
-            place = Place(Queue(worker, path / "queue.db"), module, server)
+    def load(self) -> dict[str, object]:
+        """The modules by kind; Unfit if one is none."""
+        return {name: SYSTEMS[name].load(path) for name, path in self.task.modules.items()}
+
+    def run(self, modules: dict[str, object]) -> None:
+        with folder(Path(self.task.folder)) as path, contextlib.ExitStack() as stack:
+            places = {name: self._place(SYSTEMS[name], module, path, stack) for name, module in modules.items()}
             started = time.monotonic()
             for turn in turns(self.task.seed, self.task.names, self.task.first):
                 late = self.task.seconds is not None and time.monotonic() - started > self.task.seconds
@@ -88,11 +92,20 @@ class Runner:
                     break
                 if turn.group % self.task.jobs != self.task.job:
                     continue
-                if not self._kill(turn, place):
+                if not self._kill(turn, places[kind_of(DEATHS[turn.kill.name]).name]):
                     break
                 for file in path.iterdir():
                     file.unlink()
         self.say(done=True)
+
+    def _place(self, system: System, module: object, path: Path, stack: contextlib.ExitStack) -> Place:
+        """With what forks; without it where the module must not be forked, or where that cannot be found out."""
+        file, server = Path(self.task.modules[system.kind.name]), None
+        try:
+            server = stack.enter_context(serving(system.kind, file))
+        except (Unsafe, Unanswered) as problem:
+            self.say(note=f"fresh interpreters instead of forks: {problem}")
+        return Place(system.subject(module, path / system.kind.file), file, server)
 
     def _kill(self, turn: Turn, place: Place) -> bool:
         death = turn.kill.death()
@@ -109,17 +122,6 @@ class Runner:
 
     def _found(self, turn: Turn, what: str, line: str, program: list[str]) -> None:
         self.say(found=what, number=turn.number, token=str(turn.kill), line=line, program=program)
-
-    @contextlib.contextmanager
-    def _server(self, module: Path) -> Iterator[Server | None]:
-        """What forks; None where the module must not be forked, or where that cannot be found out."""
-        with contextlib.ExitStack() as stack:
-            server = None
-            try:
-                server = stack.enter_context(serving(module))
-            except (Unsafe, Unanswered) as problem:
-                self.say(note=f"fresh interpreters instead of forks: {problem}")
-            yield server
 
 
 @contextlib.contextmanager
@@ -142,9 +144,9 @@ def main() -> None:
     runner = Runner(task, words)
     threading.Thread(target=runner.listen, args=[orders], daemon=True).start()
     try:
-        worker = load(task.worker)
+        modules = runner.load()
         runner.say(ready=True)
-        runner.run(worker)
+        runner.run(modules)
     except Unfit as problem:
         runner.say(problem=str(problem))
     except (KeyboardInterrupt, BrokenPipeError):

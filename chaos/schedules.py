@@ -1,163 +1,193 @@
-"""Two operations, interleaved: A stands in one of its hooks while B runs over another connection.
+"""Two operations, interleaved: A stands in one of its hooks while B runs over another connection, or a reader comes.
 
-Before A's COMMIT, B is refused as locked and nothing of it happens. After A's COMMIT, B is ordered after A. Either way
-A answers as if it had been alone, unless its hook fails; then what it did is lost or kept as the hook table says.
+Before A's BEGIN, B comes first, whatever A may have read already. Before A's COMMIT, B is refused as locked and nothing
+of it happens. After A's COMMIT, B is ordered after A. In all of it A answers as if nobody had been beside it, unless
+its hook fails; then what it did is lost or kept as the hook table says. A reader who stays makes a COMMIT that is still
+to come fail as locked; once he has left, A can be done again.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, NoReturn
 
-from chaos.experiments import SCENES, Scene, matrix
-from model import lease
-from model.contract import (
-    FAULT_HOOKS,
-    LOCKED,
-    Claim,
-    Crash,
-    Enqueue,
-    Finish,
-    Hook,
-    Plain,
-    Redrive,
-    Reply,
-    Return,
-    State,
-    Ticket,
-)
+from chaos.matrix import Scene, Void
+from chaos.prepared import Differs, opened
+from chaos.stages import BEFORE_BEGIN
+from model.contract import LOCKED, Blocked, Crash, Hook, Reply
 from model.counterexample import Line, Violation, differences, program, reply_differs, source
-from model.port import connect, impatient, one_line, perform
-from model.queue import Queue, Worker, observe, ranked
-
-LATER_MS: Final = 100
-"""After every lease of a scene, and before the deadline of most of its jobs."""
+from model.port import Subject, connect, consistent, impatient, perform
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """``rival`` runs while ``op`` stands in ``hook``; ``dies``: the hook then raises."""
+    """``rival`` runs while ``op`` stands in ``hook``; None: a reader comes, and stays until ``op`` has ended.
+
+    ``dies``: the hook then raises. ``locks``: the rival has to have the write lock, whatever comes of it.
+    """
 
     scene: Scene
     hook: Hook
-    rival: Plain
-    dies: bool
+    rival: Any
+    dies: bool = False
+    locks: bool = True
 
     @property
     def name(self) -> str:
         end = ", then dies" if self.dies else ""
-        return f"{self.scene.name} stands in {self.hook.name}{end}: {type(self.rival).__name__.lower()}"
+        rival = "a reader" if self.rival is None else type(self.rival).__name__.lower()
+        return f"{self.scene.name} stands in {self.hook.name}{end}: {rival}"
 
 
-def schedules(hook: Hook) -> Iterator[Schedule]:
-    """Every scene that reaches the hook, with every rival operation, ended well and badly."""
-    for experiment in matrix([hook], SCENES):
-        if isinstance(experiment.op, Plain):
-            scene = Scene(experiment.scene, experiment.setup, experiment.op)
-            for rival in rivals(scene):
-                for dies in (False, True):
-                    yield Schedule(scene, hook, rival, dies)
+Rivals = Callable[[Scene], Iterable[tuple[Any, bool]]]
+"""Operations, and whether each has to have the write lock."""
 
 
-def rivals(scene: Scene) -> Iterator[Plain]:
-    """The same operation by somebody else, and one of every kind on the same job and on another."""
-    now_ms = scene.op.now_ms
-    yield scene.op
-    yield Claim("rival", now_ms)
-    yield Claim("rival", now_ms + LATER_MS)
-    yield Enqueue("a", 5, now_ms, 1000)
-    yield Enqueue("other", 7, now_ms, 1000)
-    yield Redrive("a", now_ms, 1000, "rival")
-    for ticket in _tickets(scene):
-        yield Finish(ticket, "ok", now_ms)
-        yield Finish(ticket, "retry", now_ms, 1)
+def schedules(hook: Hook, scenes: Iterable[Scene], rivals: Rivals) -> Iterator[Schedule]:
+    """Every scene that reaches the hook, or a BEGIN, with every rival; in a hook ended well and badly, and a reader."""
+    in_hook = hook.name != BEFORE_BEGIN
+    for scene in scenes:
+        if type(scene.op) is hook.op:
+            for rival, locks in rivals(scene):
+                for dies in (False, True)[: 1 + in_hook]:
+                    yield Schedule(scene, hook, rival, dies, locks)
+            if in_hook:
+                yield Schedule(scene, hook, None)
 
 
-def _tickets(scene: Scene) -> Iterator[Ticket]:
-    """Whatever was ever handed out up to here, and what the operation itself hands out."""
-    state = lease.EMPTY
-    for op in (*scene.setup, scene.op):
-        state, reply = lease.step(state, op)
-        if isinstance(reply, Return) and isinstance(reply.value, Ticket):
-            yield reply.value
-
-
-ALL: Final = {hook: tuple(schedules(hook)) for hook in FAULT_HOOKS}
+def by_hook(hooks: Iterable[Hook], scenes: Iterable[Scene], rivals: Rivals) -> dict[Hook, tuple[Schedule, ...]]:
+    """The schedules of each hook; Void if one has none."""
+    scenes = tuple(scenes)
+    all_ = {hook: tuple(schedules(hook, scenes, rivals)) for hook in hooks}
+    for hook, row in all_.items():
+        if not row:
+            raise Void(f"{hook.name} of {hook.op.__name__}: the hook is listed, but no schedule reaches it")
+    return all_
 
 
 # --- one schedule -----------------------------------------------------------------------------------------------------
 
 
-def check(schedule: Schedule, worker: Worker, path: Path) -> None:
-    """Run one schedule on a new queue file; a Violation with the program if anything differs from the model."""
-    stage = _Stage(schedule, Queue(worker, path))
-    with stage.open() as first, stage.open() as second, impatient(second):
-        stage.prepare(first)
-        stage.run(first, second)
+def check(schedule: Schedule, subject: Subject[Any, Any]) -> None:
+    """Run one schedule on a new file; a Violation with the program if anything differs from the model."""
+    stage = _Stage(schedule, subject, subject.model.EMPTY)
+    with stage.open() as first, stage.open() as second, impatient(first), impatient(second):
+        for op in schedule.scene.setup:
+            stage.expect(op, 1, perform(subject, first, op))
+        if schedule.hook.name == BEFORE_BEGIN:
+            stage.run_late(first, second)
+        elif schedule.rival is None:
+            stage.run_under_reader(first)
+        else:
+            stage.run(first, second)
+        if first.in_transaction or second.in_transaction:
+            stage.fail("a transaction is left open on its connection")
+        stage.compare()
 
 
 @dataclass(slots=True)
 class _Stage:
     schedule: Schedule
-    queue: Queue
-    state: State = lease.EMPTY
+    subject: Subject[Any, Any]
+    state: Any
     lines: list[Line] = field(default_factory=list)
 
     @contextlib.contextmanager
     def open(self) -> Iterator[sqlite3.Connection]:
         try:
-            con = self.queue.worker.open_queue(self.queue.path)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
-            self.fail(f"worker.open_queue raises {one_line(error)}")
-        with contextlib.closing(con):
-            yield con
-
-    def prepare(self, con: sqlite3.Connection) -> None:
-        for op in self.schedule.scene.setup:
-            self.state, want = lease.step(self.state, op)
-            self.expect(op, 1, perform(self.queue, con, op), want)
+            with opened(self.subject) as con:
+                yield con
+        except Differs as problem:
+            self.fail(str(problem))
 
     def run(self, first: sqlite3.Connection, second: sqlite3.Connection) -> None:
         """A on the first connection, B on the second from inside A's hook; then replies and rows."""
-        schedule, said = self.schedule, list[Reply]()
+        schedule, said, before = self.schedule, list[Reply](), self.state
 
         def watch(hook: str) -> None:
             if hook == schedule.hook.name:
-                said.append(perform(self.queue, second, schedule.rival))
+                said.append(perform(self.subject, second, schedule.rival))
 
         op = Crash(schedule.scene.op, schedule.hook.name) if schedule.dies else schedule.scene.op
-        got = perform(self.queue, first, op, watch)
-        self.state, want = lease.step(self.state, op)
-        self.expect(op, 1, got, want)
+        self.expect(op, 1, perform(self.subject, first, op, watch))
         if not said:
             self.fail(f"{source(op)} never called {schedule.hook.name}")
-        reply: Reply = LOCKED
         if schedule.hook.kept:
-            self.state, reply = lease.step(self.state, schedule.rival)
-        self.expect(schedule.rival, 2, said[0], reply)
-        if first.in_transaction or second.in_transaction:
-            self.fail("a transaction is left open on its connection")
-        self.compare()
+            self.expect(schedule.rival, 2, said[0])
+        else:
+            _, unlocked = self.subject.model.step(before, schedule.rival)
+            self.differ(schedule.rival, 2, said[0], LOCKED if schedule.locks else unlocked)
 
-    def expect(self, op: Plain | Crash[Plain], con: int, got: Reply, want: Reply) -> None:
+    def run_late(self, first: sqlite3.Connection, second: sqlite3.Connection) -> None:
+        """B on the second connection just before A's BEGIN on the first one; that A reads meanwhile may lock B out."""
+        op, rival, said = self.schedule.scene.op, self.schedule.rival, list[Reply]()
+
+        def trace(sql: str) -> None:
+            if not said and sql.lstrip().upper().startswith("BEGIN"):
+                said.append(perform(self.subject, second, rival))
+
+        first.set_trace_callback(trace)
+        got = perform(self.subject, first, op)
+        first.set_trace_callback(None)
+        if said and said[0] != LOCKED:
+            self.expect(rival, 2, said[0])
+        self.expect(op, 1, got)
+        if not said:
+            self.fail(f"{source(op)} never came to its BEGIN")
+
+    def run_under_reader(self, first: sqlite3.Connection) -> None:
+        """A with a reader from its hook on; then, when he has left, A again."""
+        schedule, op, seen = self.schedule, self.schedule.scene.op, list[str]()
+        with contextlib.ExitStack() as stack:
+
+            def watch(hook: str) -> None:
+                if hook == schedule.hook.name:
+                    seen.append(_reads(stack, self.subject.path))
+
+            got = perform(self.subject, first, op, watch)
+        if seen != [""]:
+            self.fail(seen[0] if seen else f"{source(op)} never called {schedule.hook.name}")
+        self.expect(op if schedule.hook.kept else Blocked(op), 1, got)
+        self.expect(op, 1, perform(self.subject, first, op))
+
+    def expect(self, op: Any, con: int, got: Reply) -> None:  # noqa: ANN401 - an operation of the subject's
+        """The model goes on to what is there after ``op``, and says what it must reply."""
+        self.state, want = self.subject.model.step(self.state, op)
+        self.differ(op, con, got, want)
+
+    def differ(self, op: Any, con: int, got: Reply, want: Reply) -> None:  # noqa: ANN401
         self.lines.append(Line(op, con, got))
         if difference := reply_differs(op, got, want):
             self.fail(f"{source(op, f'con{con}')} {difference}")
 
     def compare(self) -> None:
         try:
-            with contextlib.closing(connect(self.queue.path)) as con:
-                difference = differences(ranked(observe(con)), self.state)
+            with contextlib.closing(connect(self.subject.path)) as con:
+                rows = self.subject.ranked(self.subject.observe(con))
+                difference = differences(rows, self.state)
         except sqlite3.Error as error:
             difference = f"another connection cannot read: {error}"
         if difference:
             self.fail(difference)
 
     def fail(self, what: str) -> NoReturn:
-        hook = self.schedule.hook.name
-        text = [*program(self.lines), f"# con2 runs while con1 stands in {hook}"]
-        raise Violation(f"while {self.schedule.scene.name} stands in {hook}: {what}", text)
+        schedule = self.schedule
+        who = "a reader comes" if schedule.rival is None else "con2 runs"
+        text = [*program(self.lines, self.subject.kind), f"# {who} while con1 stands in {schedule.hook.name}"]
+        raise Violation(f"while {schedule.scene.name} stands in {schedule.hook.name}: {what}", text)
+
+
+def _reads(stack: contextlib.ExitStack, path: Path) -> str:
+    """A reader who keeps his lock until ``stack`` ends; why there is none, or an empty text."""
+    con = stack.enter_context(contextlib.closing(connect(path)))
+    try:
+        con.execute("PRAGMA busy_timeout = 0").close()
+        stack.enter_context(consistent(con))
+        con.execute("SELECT count(*) FROM sqlite_master").fetchall()
+    except sqlite3.Error as error:
+        return f"another connection cannot read: {error}"
+    return ""

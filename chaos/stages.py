@@ -60,12 +60,12 @@ class Stand:
 class Watch:
     """Follows one transaction of ``con``: the first one in which anything is changed.
 
-    ``changes`` are the rows that ``con`` had changed before; None for a transaction that makes tables, not rows.
+    ``changes`` are the rows that ``con`` had changed before.
     """
 
     con: sqlite3.Connection
     stand: Stand
-    changes: int | None
+    changes: int
     creates: int = 0
     committing: bool = False
 
@@ -80,7 +80,7 @@ class Watch:
             case "CREATE":
                 self.creates += 1
                 self.stand.meets(BEFORE_CREATE if self.creates == 1 else BEFORE_SECOND_CREATE)
-            case "COMMIT" | "END" if self.changes != self.con.total_changes:
+            case "COMMIT" | "END" if self.creates or self.changes != self.con.total_changes:
                 self.stand.meets(BEFORE_COMMIT)
                 self.committing = True
 
@@ -112,7 +112,7 @@ def watch_opening(connections: list[sqlite3.Connection], stand: Stand) -> None:
 
     def between_calls(*_: object) -> None:
         for con in connections[known + len(watches) :]:
-            watches.append(Watch(con, stand, None))
+            watches.append(Watch(con, stand, 0))
             watches[-1].start()
         for watching in watches:
             watching.between_calls()

@@ -15,8 +15,8 @@ from typing import IO, cast, get_args
 import psutil
 import pytest
 
-from chaos import forks, killer
-from chaos.deaths import opening
+from chaos import files, forks, killer
+from chaos.deaths import dying_opening
 from chaos.experiments import (
     EXPERIMENTS,
     IN_SEND,
@@ -25,19 +25,16 @@ from chaos.experiments import (
     SCENES,
     SPILLED,
     STATEMENTS,
-    Experiment,
-    Scene,
-    Void,
+    QueueExperiment,
     free_at,
-    matrix,
-    statements,
 )
-from chaos.openings import OPENINGS, Opening, check_opening, tables
-from chaos.trial import Trial, check, damage, look
+from chaos.matrix import Experiment, Scene, Void, matrix, statements
+from chaos.openings import OPENINGS, check_opening
+from chaos.trial import Trial, check, look
 from model import lease
 from model.contract import (
     FAULT_HOOKS,
-    SCHEMA,
+    WORKER,
     Blocked,
     Claim,
     Crash,
@@ -74,8 +71,8 @@ def test_every_scene_is_killed_in_every_hook() -> None:
     assert hooks == {scene.name: {hook for hook in FAULT_HOOKS if hook.op is type(scene.op)} for scene in SCENES}
 
 
-@pytest.mark.parametrize("experiment", [*EXPERIMENTS, *OPENINGS], ids=lambda experiment: experiment.name)
-def test_no_experiment_is_void(experiment: Experiment | Opening) -> None:
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_no_experiment_is_void(experiment: Experiment) -> None:
     lost, kept = experiment.outcomes()
     assert lost != kept
 
@@ -85,24 +82,26 @@ def test_every_operation_is_killed_at_every_statement() -> None:
     assert stages == {(op, stage.name) for op in get_args(Plain) for stage in statements(op)}
 
 
-def test_an_opening_that_makes_nothing_is_refused() -> None:
-    with pytest.raises(Void, match="lost and kept are the same tables"):
-        replace(OPENINGS[0], there=tuple(SCHEMA.values())).outcomes()
+def test_an_opening_that_makes_nothing_is_refused(tmp_path: Path, did: Counter[str]) -> None:
+    whole = replace(OPENINGS[0], spoilt=("DELETE FROM jobs",))
+    with pytest.raises(Void, match="opening of a new file, killed in before-second-create: nothing is missing"):
+        check_opening(whole, Queue(load(SHIPPED), tmp_path / "queue.db"), SHIPPED, did)
+    assert not did
 
 
 def test_a_hook_without_an_experiment_is_refused() -> None:
     with pytest.raises(Void, match="after-enqueue of Enqueue: the hook is listed, but no experiment reaches it"):
-        matrix([*FAULT_HOOKS, Hook("after-enqueue", Enqueue, kept=False)], SCENES)
+        matrix(QueueExperiment, [*FAULT_HOOKS, Hook("after-enqueue", Enqueue, kept=False)], SCENES)
 
 
 def test_a_hook_that_never_fires_is_refused() -> None:
-    (row, *_) = matrix([Hook("after-lunch", Claim, kept=False)], SCENES)
+    (row, *_) = matrix(QueueExperiment, [Hook("after-lunch", Claim, kept=False)], SCENES)
     with pytest.raises(Void, match="first claim, killed in after-lunch: the hook is listed, but never fired"):
         row.outcomes()
 
 
 def test_a_claim_that_only_buries_is_refused() -> None:
-    (row, *_) = matrix(FAULT_HOOKS[:1], [Scene("burial", (Enqueue("a", 5, 0, 10),), Claim("w", 10))])
+    (row, *_) = matrix(QueueExperiment, FAULT_HOOKS[:1], [Scene("burial", (Enqueue("a", 5, 0, 10),), Claim("w", 10))])
     with pytest.raises(Void, match="burial, killed in after-claim: the hook is listed, but never fired"):
         row.outcomes()
 
@@ -272,7 +271,7 @@ def _maybe_serving(module: Path, *, fork: bool) -> Iterator[forks.Server | None]
     if not fork:
         yield None
         return
-    with forks.serving(module) as server:
+    with forks.serving(WORKER, module) as server:
         yield server
 
 
@@ -372,12 +371,13 @@ def test_the_program_of_a_violation_shows_it_again(
         check(experiment, Queue(load(module), tmp_path / "judged.db"), module, did)
     text = "\n".join(caught.value.program).replace("import worker", "import wrong as worker", 1)
     subprocess.run([sys.executable, "-c", text], cwd=tmp_path, check=True)  # noqa: S603 - the program is ours
-    assert _want(experiment) != look(tmp_path / "judged.db") == look(tmp_path / "queue.db")
+    judged, seen = (look(Queue(load(SHIPPED), tmp_path / name)) for name in ("judged.db", "queue.db"))
+    assert _want(experiment) != judged == seen
 
 
 def _want(experiment: Experiment) -> State:
     lost, kept = experiment.outcomes()
-    return kept if experiment.hook.kept else lost
+    return cast("State", kept if experiment.hook.kept else lost)
 
 
 TABLES_APART = """
@@ -399,11 +399,13 @@ def test_the_program_of_an_opening_shows_it_again(tmp_path: Path, did: Counter[s
             check_opening(experiment, Queue(load(module), folder / "judged.db"), module, did)
             continue
         wrong.append(experiment.stage)
-        text = "\n".join(opening(experiment.there, experiment.stage)).replace("import worker", "import wrong as worker")
-        command = [sys.executable, "-c", text]
+        text = "\n".join(dying_opening(WORKER, experiment.spoilt, experiment.stage))
+        command = [sys.executable, "-c", text.replace("import worker", "import wrong as worker")]
         subprocess.run(command, cwd=folder, check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})  # noqa: S603
-        assert tables(folder / "queue.db") == tables(folder / "judged.db") != ()
-    assert wrong
+        schema = files.look(Queue(load(module), folder / "queue.db"), folder / "queue.db").schema
+        assert "TABLE jobs" in schema
+        assert "TABLE redrives" not in schema
+    assert wrong == ["commit-done"]
 
 
 def test_an_opener_may_try_a_connection_first(tmp_path: Path, did: Counter[str]) -> None:
@@ -435,7 +437,7 @@ def test_an_opener_may_try_a_connection_first(tmp_path: Path, did: Counter[str])
     ids=["keeps a connection", "has had a connection", "starts a thread"],
 )
 def test_what_must_not_be_forked_is_not(override: str, line: str, tmp_path: Path) -> None:
-    with pytest.raises(forks.Unsafe) as caught, forks.serving(_module(tmp_path, override)):
+    with pytest.raises(forks.Unsafe) as caught, forks.serving(WORKER, _module(tmp_path, override)):
         pass
     assert str(caught.value) == line
 
@@ -443,7 +445,7 @@ def test_what_must_not_be_forked_is_not(override: str, line: str, tmp_path: Path
 def test_a_server_that_ends_is_no_answer(tmp_path: Path) -> None:
     with (
         pytest.raises(killer.Unanswered, match="ended before its hook, with status 3"),
-        forks.serving(_module(tmp_path, "os._exit(3)")),
+        forks.serving(WORKER, _module(tmp_path, "os._exit(3)")),
     ):
         pass
 
@@ -452,7 +454,7 @@ def test_a_server_and_its_fork_end_with_their_killer(
     tmp_path: Path, did: Counter[str], left_over: Callable[[], set[psutil.Process]]
 ) -> None:
     queue = Queue(load(SHIPPED), tmp_path / "queue.db")
-    with forks.serving(SHIPPED) as server:
+    with forks.serving(WORKER, SHIPPED) as server:
         check(FIRST_CLAIM, queue, SHIPPED, did, server)
         queue.path.unlink()
         Trial(FIRST_CLAIM, queue).prepare(FIRST_CLAIM.outcomes()[0])
@@ -468,16 +470,17 @@ def test_a_server_and_its_fork_end_with_their_killer(
 
 def test_a_look_sees_who_holds_the_write_lock(tmp_path: Path) -> None:
     path = tmp_path / "queue.db"
-    with contextlib.closing(load(SHIPPED).open_queue(path)) as con:
+    queue = Queue(load(SHIPPED), path)
+    with contextlib.closing(queue.open()) as con:
         con.execute("BEGIN IMMEDIATE").close()
-        assert look(path) == State()
-        assert look(path, writing=True) == "another connection cannot write: database is locked"
+        assert look(queue) == State()
+        assert look(queue, writing=True) == "another connection cannot write: database is locked"
 
 
 def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "queue.db"
     path.write_text("a" * 4096)
-    assert damage(path) == "file is not a database"
+    assert look(Queue(load(SHIPPED), path), whole=True) == "another connection cannot read: file is not a database"
 
 
 def test_a_process_does_not_outlive_its_parent(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import pytest
 from chaos import courier, race
 from chaos.crew import Crew
 from chaos.deliveries import ANSWERS, DEATHS, DELAYS, Delivery
-from chaos.experiments import Void
 from chaos.handover import check
 from chaos.inbox import Inbox
 from chaos.killer import ROOT, Unanswered
+from chaos.matrix import Void
 from model.contract import LOCKED, PLANTED, Ran, Return, Ticket
 from model.counterexample import Violation, show
 from model.queue import Queue, load

@@ -6,23 +6,33 @@ import contextlib
 import itertools
 import json
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Final, cast
 
 import psutil
 import pytest
 
 from chaos import __main__ as chaos
-from chaos.experiments import EXPERIMENTS, Experiment
+from chaos import killer, storms, storms_child, stream_experiments
+from chaos.campaign import INTERRUPTED, Found
+from chaos.experiments import EXPERIMENTS, QueueExperiment
 from chaos.killer import ROOT
-from chaos.kills import DEATHS, Kill, chosen, parse, turns
+from chaos.kills import DEATHS, BadInput, Kill, chosen, kind_of, parse, turns
+from chaos.openings import OPENINGS, STORE_OPENINGS
+from chaos.report import FIGURES, INTERLEAVING, UNANSWERED, Progress, storms_json, storms_so_far, storms_text
 from chaos.variation import vary
+from chaos.weather import Weather
 from model import scratch
+from model.contract import KINDS
 
 SHIPPED = ROOT / "worker.py"
 WAIT_S = 40
@@ -31,9 +41,21 @@ def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
     return right(con, owner, now_ms, lease_ms, fault and (lambda hook: (con.execute("COMMIT"), fault(hook))))
 """
 
+APPLIES_EARLY = """
+def apply_event(con, seq, delta, fault=None, right=apply_event):
+    return right(con, seq, delta, fault and (lambda hook: (con.in_transaction and con.execute("COMMIT"), fault(hook))))
+"""
+
 ENDS_ITSELF = """
 def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
     return os._exit(3) if fault else right(con, owner, now_ms, lease_ms)
+"""
+
+
+NEVER_REFUSES = """
+def finish(con, ticket, outcome, now_ms, delay_ms=0, fault=None, right=finish):
+    (path,) = (row[2] for row in con.execute("PRAGMA database_list"))
+    return right(con, ticket, outcome, now_ms, delay_ms, fault) or ("done" if path.endswith("{}/queue.db") else False)
 """
 
 
@@ -51,7 +73,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def report(*arguments: object) -> dict[str, Any]:
     done = run(*arguments, "--json")
-    assert done.stderr == ""
+    assert all("nothing found" in line for line in done.stderr.splitlines())
     answer: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == chaos.STATUS[answer["verdict"]]
     return answer
@@ -66,6 +88,8 @@ def test_the_list_has_every_experiment(capsys: pytest.CaptureFixture[str]) -> No
     assert [row[0] for row in rows] == list(DEATHS)
     assert ["first-claim.after-claim", "after-claim", "lost"] in rows
     assert ["first-enqueue.commit-done", "commit-done", "kept"] in rows
+    assert ["first-event.after-total", "after-total", "lost"] in rows
+    assert ["first-event-line.after-commit", "after-commit", "kept"] in rows
 
 
 def test_the_list_is_data_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,9 +105,23 @@ def test_help_teaches_by_examples(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_selection_is_a_part_of_names() -> None:
-    assert chosen("") == list(DEATHS)
-    assert chosen("first claim.after") == [name for name in DEATHS if "first-claim.after" in name]
-    assert chosen("first-claim.after-claim") == ["first-claim.after-claim"]
+    assert chosen("", KINDS) == list(DEATHS)
+    assert chosen("first claim.after", KINDS) == [name for name in DEATHS if "first-claim.after" in name]
+    assert chosen("first-claim.after-claim", KINDS) == ["first-claim.after-claim"]
+
+
+def test_a_selection_is_of_what_is_judged() -> None:
+    of_kind = {name: [each for each, death in DEATHS.items() if kind_of(death).name == name] for name in KINDS}
+    assert {name: chosen("", [name]) for name in KINDS} == of_kind
+    assert of_kind["worker"] + of_kind["client"] == list(DEATHS)
+    assert chosen("first", ["client"]) == [name for name in of_kind["client"] if "first" in name]
+    with pytest.raises(BadInput, match="no experiment has 'claim' in its name"):
+        chosen("claim", ["client"])
+
+
+def test_a_name_belongs_to_one_experiment() -> None:
+    every = (*EXPERIMENTS, *OPENINGS, *stream_experiments.EXPERIMENTS, *STORE_OPENINGS)
+    assert list(DEATHS.values()) == list(every)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
@@ -128,7 +166,7 @@ def test_a_token_holds_the_whole_kill() -> None:
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
-def test_company_makes_no_experiment_void(experiment: Experiment) -> None:
+def test_company_makes_no_experiment_void(experiment: QueueExperiment) -> None:
     varied = [vary(experiment, random.Random(seed)) for seed in range(20)]  # noqa: S311 - repeatable
     assert all(one.outcomes()[0] != one.outcomes()[1] and one.hook == experiment.hook for one in varied)
     assert sum(one != experiment for one in varied) > 15
@@ -187,6 +225,39 @@ def test_the_first_violation_is_the_same_for_many(tmp_path: Path) -> None:
     assert answers[0]["violation"]["program"]
 
 
+@pytest.mark.parametrize("selection", ["", "first-event"], ids=["one round", "several rounds"])
+def test_a_seed_gives_the_same_dead_receivers_again(selection: str) -> None:
+    asked = ["run", selection, "--kills", 40, "--seed", 5, "--client", ROOT / "client.py"]
+    once, again = report(*asked), report(*asked, "--jobs", 1)
+    assert once["kills"] == again["kills"] == 40
+    assert once["verdict"] == again["verdict"] == "valid"
+    assert once["digest"] == again["digest"]
+    assert all(kind.startswith("client killed ") for kind in once["observed"])
+    assert list(once["judged"]) == ["client"]
+
+
+def test_both_are_killed_if_neither_is_named() -> None:
+    answer = report("run", "--kills", 60, "--seed", 3)
+    assert answer["verdict"] == "valid"
+    assert list(answer["judged"]) == list(KINDS)
+    assert {kind.partition(" ")[0] for kind in answer["observed"]} == set(KINDS)
+    assert answer["experiments"]["in_all"] == len(DEATHS)
+
+
+def test_a_wrong_client_is_found_and_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "judged.py"
+    path.write_text(f"{(ROOT / 'client.py').read_text()}\n{APPLIES_EARLY}\n")
+    found = report("run", "event", "--seed", 1, "--client", path)
+    assert found["verdict"] == "invalid"
+    assert found["violation"]["replay"] == f"python -m chaos replay {found['violation']['token']} --client {path}"
+    again = run("replay", found["violation"]["token"], "--client", path)
+    assert again.returncode == 1
+    assert again.stdout.splitlines()[0] == found["violation"]["difference"]
+    right = run("replay", found["violation"]["token"])
+    assert right.returncode == 0
+    assert f"judged   {ROOT / 'client.py'}" in right.stdout.splitlines()
+
+
 def test_a_module_that_must_not_be_forked_is_not(tmp_path: Path) -> None:
     path = module(tmp_path, "CON = sqlite3.connect(':memory:')")
     answer = report("run", "after", "--kills", 2, "--worker", path)
@@ -202,6 +273,116 @@ def test_a_process_that_ends_itself_makes_unknown(tmp_path: Path) -> None:
     assert answer["unanswered"][0]["difference"] == "the process ended before its hook, with status 3"
 
 
+# --- storm ------------------------------------------------------------------------------------------------------------
+
+
+def test_storms_are_counted_by_what_happened() -> None:
+    answer = report("storm", "--storms", 2, "--seed", 1)
+    seen = answer["observed"]
+    assert (answer["verdict"], answer["storms"], answer["seed"]) == ("valid", 2, 1)
+    assert list(seen) == list(FIGURES)
+    assert seen["processes killed"] >= 2 * Weather().kills
+    assert seen["stalls"] >= seen["stale finishes refused"] >= 2 * Weather().stalls
+    assert seen["operations"] > 2 * Weather().jobs
+    assert seen["resends"] > 0
+
+
+def test_storms_end_with_their_time() -> None:
+    done = run("storm", "--minutes", 0.001, "--seed", 6)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert lines[:2] == ["observed", f"  {1:>8}  storms"]
+    assert "  exactly-once delivery: not guaranteed: the receiver has to remove what is sent again" in lines
+    assert lines[-2:] == ["seed     6 (the storms have 6 to 6)", "verdict: valid"]
+
+
+def test_a_wrong_storm_is_found_and_found_again(tmp_path: Path) -> None:
+    path = module(tmp_path, NEVER_REFUSES.format(""))
+    again = f"python -m chaos storm --seed 8 --storms 1 --worker {path}"
+    for done in (run("storm", "--seed", 8, "--worker", path), run(*again.split()[3:])):
+        lines = done.stdout.splitlines()
+        assert done.returncode == 1
+        assert re.match("the finish of job-.* is accepted", lines[0])
+        assert lines[lines.index(f"  replay  {again}") + 1 :][:2] == [f"          {INTERLEAVING}", ""]
+        assert f"  {1:>8}  storms" in lines
+        assert lines[-1] == "verdict: invalid"
+
+
+def test_a_violation_names_its_own_seed(tmp_path: Path) -> None:
+    path = module(tmp_path, NEVER_REFUSES.format("/1"))
+    answer = report("storm", "--seed", 7, "--worker", path)
+    assert (answer["verdict"], answer["storms"], answer["violation"]["token"]) == ("invalid", 2, "8")
+    assert answer["violation"]["replay"] == f"python -m chaos storm --seed 8 --storms 1 --worker {path}"
+    assert answer["violation"]["program"]
+
+
+def test_a_seed_alone_says_whose_storm() -> None:
+    assert [len(storms_child.weather(seed).owners) for seed in (0, 1, 2, 7)] == [2, 1, 2, 1]
+    assert all(replace(storms_child.weather(seed), owners=()) == Weather(owners=()) for seed in (0, 1))
+
+
+def test_an_endless_storm_is_broken_off(tmp_path: Path) -> None:
+    task = storms_child.Task(str(SHIPPED), str(tmp_path / "storms"), 1, 2, None, limit_s=0.2)
+    Path(task.folder).mkdir()
+    with killer.running("chaos.storms_child") as child:
+        killer.tell(child, json.dumps(asdict(task)).encode() + b"\n")
+        words = [json.loads(child.line("a word")) for _ in range(6)]
+        assert child.line("its end") == b""
+    late = "the storm has not ended after 0.2 s"
+    none = [["unanswered", 0, "1", late, []], ["unanswered", 1, "2", late, []]]
+    assert [word for word in words if word[0] != "storm"] == [["ready"], *none, ["done"]]
+    assert not Path(task.folder).exists()
+
+
+def test_a_storm_nobody_waits_for_ends(tmp_path: Path) -> None:
+    task = storms_child.Task(str(SHIPPED), str(tmp_path / "storms"), 1, None, None)
+    Path(task.folder).mkdir()
+    with killer.running("chaos.storms_child") as child:
+        killer.tell(child, json.dumps(asdict(task)).encode() + b"\n")
+        assert json.loads(child.line("a word")) == ["ready"]
+        cast("IO[bytes]", child.process.stdin).close()
+        assert child.line("its end") == b""
+        assert child.status() == 0
+    assert not Path(task.folder).exists()
+
+
+def outcome(*unanswered: str) -> storms.Outcome:
+    found = [Found(number, f"{number}", line, ()) for number, line in enumerate(unanswered)]
+    return storms.Outcome(3, Counter({"processes killed": 12}), 4.2, None, found)
+
+
+def test_a_storm_without_answer_makes_unknown() -> None:
+    plan = storms.Plan(SHIPPED, 1, 3)
+    lines = list(storms_text(plan, outcome("void", "late", "void", "void")))
+    assert lines[:2] == ["unanswered  void", "  replay  python -m chaos storm --seed 0 --storms 1"]
+    assert sum(line.startswith("  replay  ") for line in lines) == UNANSWERED
+    assert "unanswered  4 storms in all" in lines
+    assert lines[-1] == "verdict: unknown"
+    assert len(storms_json(plan, outcome("void", "void", "void", "void"))["unanswered"]) == 4
+    assert storms.Outcome().verdict == "unknown"
+    assert storms.Outcome(3, stopped=INTERRUPTED).verdict == "unknown"
+    assert outcome().verdict == "valid"
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
+def test_progress_is_a_line_at_times(
+    terminal: bool,  # noqa: FBT001 - a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(f"chaos.report.{'TERMINAL_S' if terminal else 'PLAIN_S'}", 0.0)
+    monkeypatch.setattr(f"chaos.report.{'PLAIN_S' if terminal else 'TERMINAL_S'}", 1000.0)
+    with Progress(partial(storms_so_far, storms.Plan(SHIPPED, 1, None, 1.0))) as progress:
+        progress(outcome())
+        progress(outcome("void"))
+    first = "3 storms of 1 minute, 4 s, 12 processes killed, nothing found"
+    second = "3 storms of 1 minute, 4 s, 12 processes killed, unknown"
+    clear = "\r\033[K"
+    said = f"{clear}{first}{clear}{second}{clear}" if terminal else f"{first}\n{second}\n"
+    assert capsys.readouterr().err == said
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +392,15 @@ BAD = {
     "no worker": (["run", "--worker", "model/lease.py"], "lease.py: not a worker module: lacks "),
     "no Python": (["run", "--worker", "README.md"], "README.md: not a Python source file"),
     "replay of no worker": (["replay", "1:1:first-claim.after-claim", "--worker", "model/lease.py"], "not a worker"),
+    "no client": (["run", "--client", "worker.py"], "worker.py: not a client module: lacks "),
+    "a client where workers die": (
+        ["replay", "1:1:first-claim.after-claim", "--client", "client.py"],
+        "--client: no client is killed in what is to be done",
+    ),
+    "a worker where clients die": (
+        ["run", "first-event", "--client", "client.py", "--worker", "worker.py"],
+        "--worker: no worker is killed in what is to be done",
+    ),
     "unknown experiment": (["run", "first-clam.after-claim"], "the nearest is first-claim.after-claim"),
     "no token": (["replay", "first-claim"], "it is SEED:ROUND:EXPERIMENT"),
     "a token of no experiment": (["replay", "1:2:x.y"], "it has no experiment x.y"),
@@ -219,7 +409,11 @@ BAD = {
     "a negative seed": (["run", "--seed=-1"], "'-1' is not a whole number"),
     "no minutes": (["run", "--minutes", "nan"], "'nan' is not a number of minutes"),
     "two ends": (["run", "--kills", "1", "--minutes", "1"], "not allowed with argument"),
-    "no command": ([], "are required: list | run | replay"),
+    "no command": ([], "are required: list | run | replay | storm"),
+    "storms over no file": (["storm", "--worker", "nowhere.py"], "nowhere.py: no such file"),
+    "storms over no worker": (["storm", "--worker", "model/lease.py"], "lease.py: not a worker module: lacks "),
+    "no storms": (["storm", "--storms", "0"], "0 is too few"),
+    "two ends of storms": (["storm", "--storms", "1", "--minutes", "1"], "not allowed with argument"),
     "another command": (["walk"], "invalid choice: 'walk'"),
 }
 
@@ -234,11 +428,12 @@ def test_bad_input_is_one_line(arguments: list[str], part: str) -> None:
     assert part in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "storm"])
 @pytest.mark.parametrize("text", ["os._exit(3)", "raise SystemExit(3)", "1 +", "raise KeyError('x\\ny')"])
-def test_a_module_that_does_not_import_is_one_line(text: str, tmp_path: Path) -> None:
+def test_a_module_that_does_not_import_is_one_line(text: str, command: str, tmp_path: Path) -> None:
     path = tmp_path / "judged.py"
     path.write_text(f"import os\n{text}\n")
-    done = run("run", "--worker", path)
+    done = run(command, "--worker", path)
     assert done.returncode == 2
     assert done.stderr.startswith(f"fencepost: {path}: does not import")
     assert done.stderr.count("\n") == 1
@@ -247,13 +442,21 @@ def test_a_module_that_does_not_import_is_one_line(text: str, tmp_path: Path) ->
 # --- nothing is left --------------------------------------------------------------------------------------------------
 
 
+ENDLESS: Final = {
+    "run": (["run", "--minutes", "5", "--jobs", "2"], "queue.db", 2),
+    "storm": (["storm", "--minutes", "5"], "worker-?-2.history", 1),
+}
+"""What goes on, and the files that show that it has begun to kill."""
+
+
 @contextlib.contextmanager
-def running(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run that has begun to kill, and would go on."""
-    command = [sys.executable, "-m", "chaos", "run", "--minutes", "5", "--jobs", "2", "--worker", str(path)]
+def running(name: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command that has begun to kill, and would go on."""
+    arguments, file, count = ENDLESS[name]
+    command = [sys.executable, "-m", "chaos", *arguments, "--worker", str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
-            until(lambda: len(list(scratch.fast().glob(f"fencepost-{process.pid}-*/*/queue.db"))) == 2)
+            until(lambda: len(list(scratch.fast().glob(f"fencepost-{process.pid}-*/*/{file}"))) >= count)
             yield process
         finally:
             process.kill()
@@ -271,25 +474,31 @@ def nothing_is_left(pid: int, path: Path, offspring: list[psutil.Process]) -> No
     assert alive == []
     commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     assert not [command for command in commands if str(path) in command]
-    until(lambda: not list(scratch.fast().glob(f"fencepost-{pid}-*")))
+    until(lambda: not litter(pid))
+
+
+def litter(pid: int) -> list[Path]:
+    return list(scratch.fast().glob(f"fencepost-{pid}-*"))
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
-def test_an_interrupted_run_leaves_nothing(ending: signal.Signals, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_interrupted_run_leaves_nothing(name: str, ending: signal.Signals, tmp_path: Path) -> None:
     path = module(tmp_path)
-    with running(path) as process:
+    with running(name, path) as process:
         offspring = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(ending)
         out, err = process.communicate(timeout=WAIT_S)
-        assert process.returncode == 2
+        assert process.returncode == 130
         assert out.splitlines()[-2:] == ["stopped  interrupted", "verdict: unknown"]
         assert "Traceback" not in err
         nothing_is_left(process.pid, path, offspring)
 
 
-def test_a_killed_run_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_killed_run_leaves_nothing(name: str, tmp_path: Path) -> None:
     path = module(tmp_path)
-    with running(path) as process:
+    with running(name, path) as process:
         offspring = psutil.Process(process.pid).children(recursive=True)
         process.kill()
         process.wait(WAIT_S)
@@ -311,12 +520,15 @@ def test_the_next_start_sweeps_what_is_left() -> None:
         ours.rmdir()
 
 
-def test_a_killed_part_makes_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "part"), [("run", "process that kills"), ("storm", "process that lets storms come")])
+def test_a_killed_part_makes_unknown(name: str, part: str, tmp_path: Path) -> None:
     path = module(tmp_path)
-    with running(path) as process:
+    with running(name, path) as process:
         children = psutil.Process(process.pid).children()
+        offspring = psutil.Process(process.pid).children(recursive=True)
         children[0].kill()
         out, _ = process.communicate(timeout=WAIT_S)
         assert process.returncode == 2
-        assert "stopped  a process that kills ended itself, with status -9" in out
-        nothing_is_left(process.pid, path, children)
+        assert f"{part} ended itself, with status -9" in out
+        assert name == "run" or not litter(process.pid)
+        nothing_is_left(process.pid, path, offspring)

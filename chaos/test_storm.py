@@ -1,4 +1,6 @@
-"""The layer "storm": many workers at one queue, killed, stopped past their leases and sent wrong answers."""
+"""The layer "storm": many workers at one queue, killed, stopped past their leases and sent wrong answers; and receivers
+of one stream, one after another, killed and sent everything again.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos import stream_storm, stream_weather
 from chaos.storm import check
 from chaos.weather import Weather
 from model.queue import Queue, Worker
@@ -39,3 +42,15 @@ def test_a_storm_loses_and_doubles_nothing(
         folder = tmp_path / f"{number}"
         folder.mkdir()
         check(weather, Queue(worker, folder / "queue.db"), worker_path, seed + number, did)
+
+
+def test_a_storm_of_receivers_loses_and_doubles_nothing(
+    request: pytest.FixtureRequest, client_path: Path, tmp_path: Path, seed: int, soak: Iterator[int], did: Counter[str]
+) -> None:
+    usual = stream_weather.Weather()
+    quick = request.config.option.profile == "quick"
+    for number in soak:
+        folder = tmp_path / f"{number}"
+        folder.mkdir()
+        weather = replace(usual, events=500, kills=6, resends=50) if quick else usual
+        stream_storm.check(weather, folder / "store.db", client_path, seed + number, did)

@@ -8,52 +8,72 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 import psutil
 import pytest
 
-from chaos.faulted import Case, prepare
-from chaos.files import QUEUE, Files, Left, look
+from chaos.files import Files, Left, look, nothing
 from chaos.killer import ROOT, Unanswered
-from chaos.syscalls import CASES, check, chosen
-from chaos.tracer import Call, Tracer, faultable, ordinal, read_trace, tracing, untraceable
-from model.contract import Claim, State
-from model.counterexample import Violation
-from model.queue import Queue, load
+from chaos.prepared import Case, prepare
+from chaos.syscalls import QUEUE_CASES, STORE_CASES, check, chosen
+from chaos.traced import judged
+from chaos.tracer import (
+    EIO_READING,
+    READS,
+    Call,
+    Tracer,
+    faultable,
+    ordinal,
+    read_trace,
+    tracing,
+    untraceable,
+)
+from model import events
+from model.contract import CLIENT, KINDS, WORKER, Claim, Kind, State
+from model.port import Subject
 
-SHIPPED = ROOT / "worker.py"
-NAMED = {case.name: case for case in CASES}
-CLAIM = NAMED["first claim"]
-BURIAL = NAMED["claim that buries two other jobs"]
-HOT_JOURNAL = NAMED["hot journal"]
+CASES = {WORKER: QUEUE_CASES, CLIENT: STORE_CASES}
+NAMED = {(kind, case.name): case for kind, cases in CASES.items() for case in cases}
+CLAIM = NAMED[WORKER, "first claim"]
+EVENT = NAMED[CLIENT, "later event"]
+KNOWN = NAMED[CLIENT, "event that is known"]
 EVERY = 1000
 
 needs_strace = pytest.mark.skipif(bool(untraceable()), reason=untraceable() or "it is there")
 
 
 class Trace(Protocol):
-    def __call__(self, fault: str, module: Path = SHIPPED) -> Tracer: ...
+    def __call__(self, fault: str, kind: Kind = WORKER) -> Tracer: ...
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Iterator[Trace]:
-    """Start strace with a fault on a module."""
+    """Start strace with a fault on a module that is shipped."""
     with contextlib.ExitStack() as stack:
 
-        def start(fault: str, module: Path = SHIPPED) -> Tracer:
+        def start(fault: str, kind: Kind = WORKER) -> Tracer:
             folder = tmp_path / f"traced-{fault}"
             folder.mkdir()
-            return stack.enter_context(tracing(fault, module, folder))
+            return stack.enter_context(tracing(fault, kind, shipped(kind), folder))
 
         yield start
 
 
+def shipped(kind: Kind) -> Path:
+    return ROOT / f"{kind.name}.py"
+
+
+def subject(kind: Kind, path: Path) -> Subject[Any, Any]:
+    """The shipped module at work on that file."""
+    return judged(kind, shipped(kind))(path)
+
+
 def put(tracer: Tracer, case: Case) -> None:
-    prepare(case, Queue(load(SHIPPED), tracer.queue)).start.put(tracer.folder)
+    prepare(case, subject(tracer.kind, tracer.path)).start.put(tracer.path)
 
 
 # --- the trace --------------------------------------------------------------------------------------------------------
@@ -95,26 +115,45 @@ def test_a_file_can_fail_to_be_made() -> None:
     assert faultable(calls, "SIGKILL") == calls[1:]
 
 
+def test_what_makes_no_file_cannot_fail_at_its_opening() -> None:
+    calls = read_trace(TRACE)
+    assert faultable(calls, "EIO", idle=True) == calls[1:]
+
+
 @needs_strace
-def test_every_call_of_a_claim_is_found(trace: Trace) -> None:
-    tracer = trace("EIO")
-    put(tracer, CLAIM)
-    calls = tracer.calls(CLAIM.op)
-    kinds = [(call.syscall, call.file) for call in calls]
-    assert kinds[0] == ("openat", "queue.db-journal")
-    assert kinds[-1] == ("unlink", "queue.db-journal")
+@pytest.mark.parametrize(("kind", "case"), [(WORKER, CLAIM), (CLIENT, EVENT)], ids=KINDS)
+def test_every_call_of_a_change_is_found(kind: Kind, case: Case, trace: Trace) -> None:
+    tracer, file = trace("EIO", kind), kind.file
+    put(tracer, case)
+    kinds = [(call.syscall, call.file) for call in tracer.calls(case.op)]
+    assert kinds[0] == ("openat", f"{file}-journal")
+    assert kinds[-1] == ("unlink", f"{file}-journal")
     assert {kind for kind in kinds if kind[0] != "openat"} == {
-        *((write, name) for write in ("pwrite64", "fdatasync") for name in ("queue.db", "queue.db-journal")),
+        *((write, name) for write in ("pwrite64", "fdatasync") for name in (file, f"{file}-journal")),
         ("fdatasync", tracer.folder.name),
-        ("unlink", "queue.db-journal"),
+        ("unlink", f"{file}-journal"),
     }
 
 
 @needs_strace
-def test_an_operation_that_changes_nothing_has_no_calls(trace: Trace) -> None:
-    tracer = trace("EIO")
-    put(tracer, CLAIM)
-    assert not faultable(tracer.calls(Claim("not an identifier", 0)), "EIO")
+def test_every_reading_of_a_known_event_is_found(trace: Trace) -> None:
+    tracer = trace(EIO_READING, CLIENT)
+    put(tracer, KNOWN)
+    calls = tracer.calls(KNOWN.op)
+    assert faultable(calls, EIO_READING, idle=True) == calls
+    assert {call.file for call in calls} == {"store.db"}
+    assert {call.syscall for call in calls} <= set(READS)
+    assert len(calls) >= 2, "whether the file has changed, and the event"
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("kind", "case", "op"), [(WORKER, CLAIM, Claim("not an identifier", 0)), (CLIENT, KNOWN, KNOWN.op)], ids=KINDS
+)
+def test_an_operation_that_changes_nothing_has_no_calls(kind: Kind, case: Case, op: Any, trace: Trace) -> None:  # noqa: ANN401 - of either kind
+    tracer = trace("EIO", kind)
+    put(tracer, case)
+    assert not faultable(tracer.calls(op), "EIO")
 
 
 # --- the choice -------------------------------------------------------------------------------------------------------
@@ -145,14 +184,17 @@ def test_the_ordinals_are_english() -> None:
 
 
 @needs_strace
-@pytest.mark.parametrize("fault", ["EIO", "SIGKILL"])
-def test_the_fault_is_at_the_very_call(fault: str, trace: Trace) -> None:
-    tracer = trace(fault)
-    put(tracer, CLAIM)
-    start = Files.of(tracer.folder)
-    for call in chosen(faultable(tracer.calls(CLAIM.op), fault), 6, 1):
-        start.put(tracer.folder)
-        answer = tracer.start(CLAIM.op, call)
+@pytest.mark.parametrize(
+    ("fault", "kind", "case"),
+    [("EIO", WORKER, CLAIM), ("SIGKILL", WORKER, CLAIM), ("ENOSPC", CLIENT, EVENT), (EIO_READING, CLIENT, KNOWN)],
+)
+def test_the_fault_is_at_the_very_call(fault: str, kind: Kind, case: Case, trace: Trace) -> None:
+    tracer = trace(fault, kind)
+    put(tracer, case)
+    start = Files.of(tracer.path)
+    for call in chosen(faultable(tracer.calls(case.op), fault, idle=case.idle), 6, 1):
+        start.put(tracer.path)
+        answer = tracer.start(case.op, call)
         tracer.dismiss()
         lines = (tracer.folder / "trace").read_bytes()[tracer.since :].decode().splitlines()
         hit = [line for line in lines if ("= ?" if fault == "SIGKILL" else "(INJECTED)") in line]
@@ -175,152 +217,73 @@ def test_a_call_that_does_not_come_is_no_answer(fault: str, why: str, trace: Tra
 def test_a_case_without_calls_is_refused(trace: Trace, did: Counter[str]) -> None:
     idle = replace(CLAIM, setup=())
     with pytest.raises(Unanswered, match=r"claim \(first claim\) makes no system call that could be faulted"):
-        check(idle, trace("EIO"), load(SHIPPED), EVERY, 1, did)
+        check(idle, trace("EIO"), judged(WORKER, shipped(WORKER)), EVERY, 1, did)
 
 
 @needs_strace
-def test_all_calls_of_a_case_can_be_faulted(trace: Trace, did: Counter[str]) -> None:
-    check(NAMED["new file"], trace("SIGKILL"), load(SHIPPED), EVERY, 1, did)
-    assert did["system calls faulted"] == did["in all"] > 10
+def test_a_case_that_changes_nothing_may_be_without_calls(trace: Trace, did: Counter[str]) -> None:
+    tracer = trace("SIGKILL", CLIENT)
+    check(KNOWN, tracer, judged(CLIENT, shipped(CLIENT)), EVERY, 1, did)
+    assert did == {"system calls faulted": 0, "in all": 0}
+    assert not tracer.busy
 
 
-def test_a_hot_journal_has_to_be_rolled_back(tmp_path: Path) -> None:
-    made = prepare(HOT_JOURNAL, Queue(load(SHIPPED), tmp_path / QUEUE))
-    assert look(made.start.put(tmp_path)) == made.before == made.after
-    assert not (tmp_path / f"{QUEUE}-journal").exists()
-    torn = look(Files({QUEUE: made.start[QUEUE]}).put(tmp_path))
+@needs_strace
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_all_calls_of_a_case_can_be_faulted(kind: Kind, trace: Trace, did: Counter[str]) -> None:
+    check(NAMED[kind, "new file"], trace("SIGKILL", kind), judged(kind, shipped(kind)), EVERY, 1, did)
+    assert did["system calls faulted"] == did["in all"] >= 10
+
+
+# --- the files --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_a_hot_journal_has_to_be_rolled_back(kind: Kind, tmp_path: Path) -> None:
+    on = subject(kind, tmp_path / kind.file)
+    made = prepare(NAMED[kind, "hot journal"], on)
+    assert look(on, made.start.put(on.path)) == made.before == made.after
+    assert not (tmp_path / f"{kind.file}-journal").exists()
+    torn = look(on, Files({"": made.start[""]}).put(on.path))
     assert torn.differs(made.before)
 
 
+def test_a_hot_journal_that_is_cold_is_no_answer(tmp_path: Path) -> None:
+    cold = replace(NAMED[CLIENT, "hot journal"], sql=("BEGIN IMMEDIATE",))
+    with pytest.raises(Unanswered, match="what somebody else has done is not in the file"):
+        prepare(cold, subject(CLIENT, tmp_path / CLIENT.file))
+
+
+def test_a_store_may_lack_a_table_before(tmp_path: Path) -> None:
+    on = subject(CLIENT, tmp_path / CLIENT.file)
+    made = prepare(NAMED[CLIENT, "store without its checkpoint"], on)
+    assert made.before == Left(("TABLE ledger",), events.State(checkpoint=()))
+    assert made.after == Left(("TABLE checkpoint", "TABLE ledger"), events.State())
+    assert made.after.differs(made.before) == "the schema is TABLE checkpoint, TABLE ledger, must be TABLE ledger"
+
+
+def test_what_else_a_file_holds_is_not_compared(tmp_path: Path) -> None:
+    on = subject(CLIENT, tmp_path / CLIENT.file)
+    with contextlib.closing(on.open()) as con:
+        con.execute("CREATE TABLE private (x)").close()
+        assert look(on, on.path) == Left(("TABLE checkpoint", "TABLE ledger"), events.State())
+        con.execute("CREATE INDEX own ON ledger (delta)").close()
+        assert look(on, on.path).schema == ("TABLE checkpoint", "TABLE ledger", "INDEX own")
+
+
 def test_a_look_says_what_is_wrong(tmp_path: Path) -> None:
-    path = tmp_path / QUEUE
-    assert look(path) == Left()
+    on = subject(WORKER, tmp_path / WORKER.file)
+    path, none = on.path, nothing(on)
+    assert look(on, path) == none == Left((), State())
     path.write_text("a" * 4096)
-    assert look(path).differs(Left()) == "another connection cannot read: file is not a database"
+    assert look(on, path).differs(none) == "another connection cannot read: file is not a database"
     path.unlink()
-    with contextlib.closing(load(SHIPPED).open_queue(path)) as con:
+    with contextlib.closing(on.open()) as con:
         con.execute("BEGIN IMMEDIATE").close()
-        assert look(path, writing=True).problem == "another connection cannot write: database is locked"
-    assert look(path).rows == State()
-    assert look(path).differs(Left()).startswith("the schema is TABLE jobs, ")
-    assert look(path).differs(Left()).endswith("TABLE redrives, must be empty")
-
-
-# --- what a wrong module is told --------------------------------------------------------------------------------------
-
-
-def module_of(folder: Path, override: str) -> Path:
-    """The shipped module with something after it."""
-    path = folder / "wrong.py"
-    path.write_text(f"{SHIPPED.read_text()}\nimport signal\n{override}\n")
-    return path
-
-
-APART = """
-def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
-    _write(con, lambda: con.execute(_QUARANTINE, {"now_ms": now_ms}) and None)
-    return right(con, owner, now_ms, lease_ms, fault)
-"""
-HIDES = """
-def _write(con, body, fault=None, right=_write):
-    try:
-        return right(con, body, fault)
-    except sqlite3.Error:
-        con.execute("ROLLBACK")
-        raise
-"""
-STAYS_OPEN = """
-def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
-    try:
-        return right(con, owner, now_ms, lease_ms, fault)
-    except sqlite3.Error:
-        con.execute("BEGIN IMMEDIATE")
-        raise
-"""
-SWALLOWS = """
-def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
-    with contextlib.suppress(sqlite3.OperationalError):
-        return right(con, owner, now_ms, lease_ms, fault)
-"""
-DELETES = """
-def open_queue(path, right=open_queue):
-    with contextlib.suppress(OSError):
-        os.unlink(os.path.abspath(path) + "-journal")
-    return right(path)
-"""
-WRONG = {
-    "quarantine apart": (APART, BURIAL, "SIGKILL", " of claim (claim that buries two other jobs): not as before (jobs"),
-    "a rollback error hides it": (HIDES, CLAIM, "ENOSPC", "raises OperationalError: cannot rollback - no transaction"),
-    "a transaction stays open": (STAYS_OPEN, CLAIM, "EIO", " and leaves a transaction open on its connection"),
-    "the error is swallowed": (SWALLOWS, CLAIM, "EIO", ": returns None, must return {'id': 'a'"),
-    "the journal is deleted": (DELETES, HOT_JOURNAL, "EIO", "(hot journal): "),
-}
-
-
-@needs_strace
-@pytest.mark.parametrize(("override", "case", "fault", "words"), WRONG.values(), ids=WRONG)
-def test_a_wrong_module_is_told_why(
-    override: str, case: Case, fault: str, words: str, trace: Trace, tmp_path: Path, did: Counter[str]
-) -> None:
-    module = module_of(tmp_path, override)
-    with pytest.raises(Violation) as caught:
-        check(case, trace(fault, module), load(module), EVERY, 1, did)
-    assert caught.value.difference.startswith(f"after {fault} at the ")
-    assert words in caught.value.difference
-
-
-@needs_strace
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ("os._exit(3)", "the process ended before its answer, with status 3"),
-        ("os.kill(os.getpid(), signal.SIGALRM)", "the operation has not come to an end"),
-    ],
-)
-def test_a_module_that_ends_its_process_is_no_answer(
-    body: str, why: str, trace: Trace, tmp_path: Path, did: Counter[str]
-) -> None:
-    module = module_of(tmp_path, f"def claim(con, owner, now_ms, lease_ms=1000, fault=None):\n    {body}")
-    tracer = trace("EIO", module)
-    with pytest.raises(Unanswered, match=why):
-        check(CLAIM, tracer, load(SHIPPED), EVERY, 1, did)
-    check(NAMED["enqueue behind another job"], tracer, load(SHIPPED), 1, 1, did)  # strace serves on
-
-
-@needs_strace
-@pytest.mark.parametrize(
-    ("override", "case", "fault"),
-    [(APART, BURIAL, "SIGKILL"), (HIDES, CLAIM, "ENOSPC"), (SWALLOWS, CLAIM, "EIO"), (DELETES, HOT_JOURNAL, "SIGKILL")],
-    ids=["death", "error", "no error", "hot journal"],
-)
-def test_the_program_of_a_violation_shows_it_again(
-    override: str, case: Case, fault: str, trace: Trace, tmp_path: Path, did: Counter[str]
-) -> None:
-    module = module_of(tmp_path, override)
-    tracer = trace(fault, module)
-    with pytest.raises(Violation) as caught:
-        check(case, tracer, load(module), EVERY, 1, did)
-    (tmp_path / "worker.py").write_text(module.read_text())
-    statuses = [run(command, lines, tmp_path) for command, lines in processes(caught.value.program)]
-    assert statuses[1] == (137 if fault == "SIGKILL" else 0), statuses
-    judged, seen = (look(Files.of(folder).put(tmp_path / "seen")) for folder in (tracer.folder, tmp_path))
-    assert judged == seen
-
-
-def processes(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each command of a program, and the source to feed into it."""
-    text = "\n".join(["# then, in a process of its own: python", *lines])
-    for part in text.split("# then, in a process of its own: ")[1:]:
-        command, _, source = part.partition("\n")
-        yield command, source
-
-
-def run(command: str, source: str, folder: Path) -> int:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(  # noqa: S602 - our own program
-        command, shell=True, input=source, cwd=folder, env={"PATH": path}, capture_output=True, text=True, check=False
-    )
-    return done.returncode if done.returncode >= 0 else 128 - done.returncode
+        assert look(on, path, writing=True).problem == "another connection cannot write: database is locked"
+    assert look(on, path).rows == State()
+    assert look(on, path).differs(none).startswith("the schema is TABLE jobs, ")
+    assert look(on, path).differs(none).endswith("TABLE redrives, must be empty")
 
 
 # --- what is left, and what may be missing ----------------------------------------------------------------------------
@@ -331,14 +294,15 @@ def test_nothing_outlives_its_parent(tmp_path: Path) -> None:
     parent = f"""
 import sys
 from pathlib import Path
-from chaos.syscalls import CASES
-from chaos.faulted import prepare
+from chaos.syscalls import STORE_CASES
+from chaos.prepared import prepare
+from chaos.traced import judged
 from chaos.tracer import tracing
-from model.queue import Queue, load
-module, folder = Path({str(SHIPPED)!r}), Path({str(tmp_path)!r})
-with tracing("EIO", module, folder) as tracer:
-    prepare(CASES[0], Queue(load(module), tracer.queue)).start.put(folder)
-    tracer.calls(CASES[0].op)
+from model.contract import CLIENT
+module, folder = Path({str(shipped(CLIENT))!r}), Path({str(tmp_path)!r})
+with tracing("EIO", CLIENT, module, folder) as tracer:
+    prepare(STORE_CASES[0], judged(CLIENT, module)(tracer.path)).start.put(tracer.path)
+    tracer.calls(STORE_CASES[0].op)
     print(tracer.busy, flush=True)
     sys.stdin.read()
 """
@@ -381,7 +345,10 @@ def test_a_gate_without_strace_names_the_layer(tmp_path: Path) -> None:
         check=False,
     )
     verdict = json.loads((tmp_path / "latest" / "verdict.json").read_text())
-    assert "\nnot tried here: syscalls: no strace on the PATH\n" in done.stdout
-    assert verdict["not_tried"] == ["syscalls: no strace on the PATH"]
-    assert {layer["name"]: layer["word"] for layer in verdict["layers"]}["syscalls"] == "not tried"
+    missing = [f"{name}: syscalls: no strace on the PATH" for name in KINDS]
+    for line in missing:
+        assert f"\nnot tried here: {line}\n" in done.stdout
+    assert sorted(verdict["not_tried"]) == sorted(missing)
+    words = {(layer["kind"], layer["name"]): layer["word"] for layer in verdict["layers"]}
+    assert {words[name, "syscalls"] for name in KINDS} == {"not tried"}
     assert not [line for line in verdict["unanswered"] if "syscalls" in line]

@@ -7,6 +7,7 @@ ones of that kind beforehand as bring the chosen call of its operation to N: so 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sqlite3
@@ -14,28 +15,30 @@ import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
-from model.contract import Plain, Raise, Reopen, Reply, Return
-from model.port import one_line, perform
-from model.queue import Queue, load
+from model import contract, events, queue, store
+from model.contract import CLIENT, KINDS, WORKER, Kind, Odd, Raise, Reopen, Reply, Return
+from model.port import Subject, one_line, perform
+
+Plain = contract.Plain | events.Plain
 
 PATIENCE_S: Final = 10
 """How long a child may live: far more than one needs on a loaded machine."""
 
 MARK: Final = "mark"
 ABSENT: Final = "absent"
-"""Beside the queue file: the file whose opening says where in the trace the operation starts and ends, and a name
+"""Beside the file under test: the file whose opening says where in the trace the operation starts and ends, and a name
 that no file has. Both serve for the harmless calls."""
 
 
 class Order(NamedTuple):
-    """Which queue file, which operation; and how many harmless calls of which kind go before it.
+    """On which file, which operation; and how many harmless calls of which kind go before it.
 
     A ``Reopen`` has no connection before it.
     """
 
-    queue: str
+    path: str
     op: Plain | Reopen
     syscall: str = ""
     harmless: int = 0
@@ -49,6 +52,8 @@ class Answer(NamedTuple):
 
 
 HARMLESS: Final[dict[str, Callable[[int, Path], object]]] = {
+    "read": lambda file, _: os.read(file, 0),
+    "pread64": lambda file, _: os.pread(file, 0, 0),
     "write": lambda file, _: os.write(file, b""),
     "pwrite64": lambda file, _: os.pwrite(file, b"", 0),
     "fsync": lambda file, _: os.fsync(file),
@@ -58,32 +63,45 @@ HARMLESS: Final[dict[str, Callable[[int, Path], object]]] = {
     "unlinkat": lambda _, folder: (folder / ABSENT).unlink(),
     "openat": lambda _, folder: os.open(folder / ABSENT, os.O_RDONLY),
 }
-"""What is faulted: every system call with which SQLite changes a file; and one of each kind that changes nothing."""
+"""What is faulted: every system call with which SQLite reads or changes a file; and one of each kind that changes
+nothing.
+"""
+
+
+def judged(kind: Kind, module: Path) -> Callable[[Path], Subject[Any, Any]]:
+    """What the module at ``module`` is at work on the file of a path; it is imported once."""
+    if kind == WORKER:
+        worker = queue.load(module)
+        return lambda path: queue.Queue(worker, path)
+    if kind == CLIENT:
+        client = store.load(module)
+        return lambda path: store.Store(client, path)
+    raise ValueError(f"no kind of module: {kind.name}")
 
 
 def serve() -> None:
     """Fork a child for each order that comes over the socket ``argv[1]``, and send its exit status after it has ended.
 
-    The module under test is ``argv[2]``. It is only imported here: this process never opens a queue, since a copy of
-    its connection would take locks and journals along.
+    The module under test is ``argv[3]``, of the kind ``argv[2]``. It is only imported here: this process never opens a
+    file of its, since a copy of its connection would take locks and journals along.
     """
-    channel, worker = Connection(int(sys.argv[1])), load(sys.argv[2])
+    channel, subject_on = Connection(int(sys.argv[1])), judged(KINDS[sys.argv[2]], Path(sys.argv[3]))
     with contextlib.suppress(EOFError):
         while True:
             order = channel.recv()
             if (pid := os.fork()) == 0:
-                _child(Queue(worker, Path(order.queue)), order, channel)
+                _child(subject_on(Path(order.path)), order, channel)
             channel.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def _child(queue: Queue, order: Order, channel: Connection) -> NoReturn:
+def _child(subject: Subject[Any, Any], order: Order, channel: Connection) -> NoReturn:
     """Perform the operation, then those that come over the channel, each on the same connection, until a None."""
     signal.alarm(PATIENCE_S)
     try:
-        hand = Hand(queue)
+        hand = Hand(subject)
         if not isinstance(order.op, Reopen):
             hand.perform(Reopen())
-        folder = queue.path.parent
+        folder = subject.path.parent
         mark = os.open(folder / MARK, os.O_RDWR)
         for _ in range(order.harmless):
             with contextlib.suppress(OSError):
@@ -104,32 +122,45 @@ def _child(queue: Queue, order: Order, channel: Connection) -> NoReturn:
 class Hand:
     """The module under test, and the one connection that its operations borrow."""
 
-    def __init__(self, queue: Queue) -> None:
-        self._queue = queue
+    def __init__(self, subject: Subject[Any, Any]) -> None:
+        self._subject = subject
         self._con: sqlite3.Connection | None = None
 
     def perform(self, op: Plain | Reopen) -> Answer:
         """What the operation replied, and the state in which it left its connection."""
         if isinstance(op, Reopen):
-            reply = self._open()
-            return Answer(reply, "leaves the file open" if isinstance(reply, Raise) and self._is_open() else "")
+            return self._open()
         if self._con is None:
             raise ValueError("no connection")
-        return Answer(perform(self._queue, self._con, op), self._problem(self._con))
+        return Answer(perform(self._subject, self._con, op), _problem(self._con))
 
-    def _open(self) -> Reply:
+    def _open(self) -> Answer:
         try:
-            self._con = self._queue.worker.open_queue(self._queue.path)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the module's
-            return Raise(one_line(error))
-        return Return(None)
+            con: object = self._subject.open()
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - whatever it is, it is the module's
+            # Here and now: once the error is forgotten, so is the connection, and Python closes it.
+            return Answer(Raise(one_line(error)), "does not close its connection" if _connections() else "")
+        if not isinstance(con, sqlite3.Connection):
+            return Answer(Return(Odd(repr(con))))
+        self._con = con
+        return Answer(Return(None), _problem(con))
 
-    def _is_open(self) -> bool:
-        return any(entry.resolve() == self._queue.path.resolve() for entry in Path("/proc/self/fd").iterdir())
 
-    @staticmethod
-    def _problem(con: sqlite3.Connection) -> str:
-        try:
-            return "leaves a transaction open on its connection" if con.in_transaction else ""
-        except sqlite3.ProgrammingError:
-            return "closes the connection that it was lent"
+def _connections() -> list[sqlite3.Connection]:
+    """All of this process that are open."""
+    found = (each for each in gc.get_objects() if isinstance(each, sqlite3.Connection))
+    return [con for con in found if not _is_closed(con)]
+
+
+def _is_closed(con: sqlite3.Connection) -> bool:
+    try:
+        con.total_changes  # noqa: B018 - that it can be asked is the answer
+    except sqlite3.ProgrammingError:
+        return True
+    return False
+
+
+def _problem(con: sqlite3.Connection) -> str:
+    if _is_closed(con):
+        return "closes the connection that it was lent"
+    return "leaves a transaction open on its connection" if con.in_transaction else ""

@@ -17,16 +17,19 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path, PurePath
 from typing import IO, Final
 
-from chaos.files import FILES, QUEUE
+from chaos.files import SUFFIXES
 from chaos.killer import ROOT, Unanswered
-from chaos.traced import ABSENT, HARMLESS, MARK, PATIENCE_S, Answer, Order
-from model.contract import Plain, Reopen
+from chaos.traced import ABSENT, HARMLESS, MARK, PATIENCE_S, Answer, Order, Plain
+from model.contract import Kind, Reopen
 
-FAULTS: Final = {"SIGKILL": "signal=SIGKILL", "ENOSPC": "error=ENOSPC", "EIO": "error=EIO"}
-"""What happens at a system call instead of it, and how strace is told so."""
+READS: Final = ("read", "pread64")
+EIO_READING: Final = "EIO while reading"
+FAULTS: Final = {"SIGKILL": "signal=SIGKILL", "ENOSPC": "error=ENOSPC", "EIO": "error=EIO", EIO_READING: "error=EIO"}
+"""What happens at a system call instead of it, and how strace is told so; all but the last at those that change files.
+"""
 
-AT: Final = {name: 96 if name in ("write", "pwrite64") else 32 for name in HARMLESS}
-"""strace faults the call with this number, by kind: more than a child makes of its own accord."""
+AT: Final = {name: 96 if name in (*READS, "write", "pwrite64") else 32 for name in HARMLESS}
+"""strace faults the call with this number, by kind: more than a child makes of its own accord before its operation."""
 
 _LINE: Final = re.compile(
     r'(?P<pid>\d+) +(?P<syscall>\w+)\((?:AT_FDCWD[^,]*, )?(?:\d+<(?P<fd>.*?)>(?:[,)]| <unf)|"(?P<path>.*?)")'
@@ -62,12 +65,13 @@ class Call:
 
 @dataclass(slots=True)
 class Tracer:
-    """A running strace with one kind of fault, and the folder of the one queue file that it works on.
+    """A running strace with one kind of fault, and the folder of the one file under test that it works on.
 
     ``busy``: a child waits for a further operation. ``since``: where its part of the trace begins.
     """
 
     fault: str
+    kind: Kind
     folder: Path
     channel: Connection
     errors: IO[bytes]
@@ -75,12 +79,12 @@ class Tracer:
     since: int = 0
 
     @property
-    def queue(self) -> Path:
-        return self.folder / QUEUE
+    def path(self) -> Path:
+        return self.folder / self.kind.file
 
     def calls(self, op: Plain | Reopen) -> list[Call]:
-        """The system calls that the operation makes on the files of its queue, in order, with nothing faulted."""
-        heard = self._order(Order(str(self.queue), op))
+        """The system calls that the operation makes on its files, in order, with nothing faulted."""
+        heard = self._order(Order(str(self.path), op))
         if isinstance(heard, int):
             raise Unanswered(f"the process ended before its answer, with status {heard}{self._last_words()}")
         return read_trace(self._trace())
@@ -90,7 +94,7 @@ class Tracer:
 
         Unanswered if the call was not faulted, or if that is not what the process died of.
         """
-        heard = self._order(Order(str(self.queue), op, call.syscall, AT[call.syscall] - call.nth - call.earlier))
+        heard = self._order(Order(str(self.path), op, call.syscall, AT[call.syscall] - call.nth - call.earlier))
         if isinstance(heard, Answer):
             self._faulted_once()
             return heard
@@ -147,7 +151,7 @@ class Tracer:
 
 
 @contextlib.contextmanager
-def tracing(fault: str, module: Path, folder: Path) -> Iterator[Tracer]:
+def tracing(fault: str, kind: Kind, module: Path, folder: Path) -> Iterator[Tracer]:
     """A running strace around a server of ``chaos.traced``; both, and every child, are dead when the context ends.
 
     They have a session of their own, so that a Ctrl-C is this process's to handle. They end by themselves when
@@ -160,7 +164,7 @@ def tracing(fault: str, module: Path, folder: Path) -> Iterator[Tracer]:
         ours,
         tempfile.TemporaryFile() as errors,
         subprocess.Popen(  # noqa: S603 - nothing of a stranger's
-            [*_command(fault, folder), str(theirs.fileno()), str(module)],
+            [*_command(fault, kind, folder), str(theirs.fileno()), kind.name, str(module)],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=errors,
@@ -171,20 +175,22 @@ def tracing(fault: str, module: Path, folder: Path) -> Iterator[Tracer]:
     ):
         theirs.close()
         try:
-            yield Tracer(fault, folder, ours, errors)
+            yield Tracer(fault, kind, folder, ours, errors)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def _command(fault: str, folder: Path) -> list[str]:
-    paths = [str(folder), *(str(folder / name) for name in (*FILES, MARK, ABSENT))]
+def _command(fault: str, kind: Kind, folder: Path) -> list[str]:
+    names = (*(kind.file + suffix for suffix in SUFFIXES), MARK, ABSENT)
+    paths = [str(folder), *(str(folder / name) for name in names)]
     server = [sys.executable, "-c", "from chaos.traced import serve; serve()"]
+    kinds = [name for name in AT if (name in READS) == (fault == EIO_READING)]
     return [
         *("strace", "-f", "-qq", "-y", "-s0", "-o", str(folder / "trace")),
         *(word for path in paths for word in ("-P", path)),
-        *("-e", f"trace={','.join(f'?{name}' for name in AT)}"),
-        *(word for name, at in AT.items() for word in ("-e", f"inject=?{name}:{FAULTS[fault]}:when={at}")),
+        *("-e", f"trace={','.join(f'?{name}' for name in {'openat', *kinds})}"),
+        *(word for name in kinds for word in ("-e", f"inject=?{name}:{FAULTS[fault]}:when={AT[name]}")),
         *server,
     ]
 
@@ -210,13 +216,16 @@ def read_trace(text: str) -> list[Call]:
     return calls
 
 
-def faultable(calls: Sequence[Call], fault: str) -> list[Call]:
-    """Those of the calls that the fault is for: a file can fail to be made, but a death there is one before a write."""
+def faultable(calls: Sequence[Call], fault: str, *, idle: bool = False) -> list[Call]:
+    """Those of the calls that the fault is for: a file can fail to be made, but a death there is one before a write.
+
+    An ``idle`` operation makes no file, whatever it opens.
+    """
+    made = fault != "SIGKILL" and not idle
     return [
         call
         for call in calls
-        if call.nth + call.earlier <= AT[call.syscall]
-        and ((call.creates and fault != "SIGKILL") or call.syscall != "openat")
+        if call.nth + call.earlier <= AT[call.syscall] and ((call.creates and made) or call.syscall != "openat")
     ]
 
 

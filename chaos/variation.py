@@ -1,4 +1,4 @@
-"""Random company for an experiment: the same death among other jobs, at other times, under other names.
+"""Random company for an experiment with a queue: the same death among other jobs, at other times, under other names.
 
 Only the surroundings change. The model says whether the hook is still reached, and whether what is lost and what is
 kept still differ: a draw that would make the experiment void is thrown away.
@@ -12,7 +12,8 @@ import string
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chaos.experiments import Experiment, Void
+from chaos.experiments import QueueExperiment
+from chaos.matrix import Void
 from model import lease
 from model.contract import BOUNDS, Claim, Enqueue, Finish, Plain, Redrive, Reply, Return, RunOnce, State, Ticket
 
@@ -24,7 +25,7 @@ AWAY_MS: Final = 1000
 """Longer than any experiment lasts: who is busy or not due for so long does not come into its way."""
 
 
-def vary(experiment: Experiment, rng: random.Random) -> Experiment:
+def vary(experiment: QueueExperiment, rng: random.Random) -> QueueExperiment:
     """The experiment in surroundings that ``rng`` draws; as it is, if every draw would make it void."""
     for _ in range(DRAWS):
         with contextlib.suppress(Void):
@@ -50,7 +51,7 @@ class _Draw:
     state: State = lease.EMPTY
     start_ms: int = 0
 
-    def experiment(self, old: Experiment) -> Experiment:
+    def experiment(self, old: QueueExperiment) -> QueueExperiment:
         self.start_ms = self.rng.choice((0, self.rng.randrange(AWAY_MS), self.rng.randrange(LATEST_MS), LATEST_MS))
         for _ in range(self._some()):
             self._stranger()

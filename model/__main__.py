@@ -1,4 +1,4 @@
-"""``python -m model``: explore a scope of the lease queue and say what holds in it."""
+"""``python -m model``: explore a finite world and say what holds in it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from model.contract import Op, Reply, State
-from model.counterexample import Line, program
 from model.diagram import diagram
-from model.explorer import Broken, Step, World, explore
-from model.invariants import INVARIANTS, LAWS, SOMETIMES
+from model.explorer import Broken, World, explore
 from model.scopes import SCOPES
+from model.worlds import WORLDS, Family, always, listed
 
 QUIET_SECONDS = 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0 all properties hold and every `sometimes` was seen, 1 not so, 130 interrupted."""
+    """Exit status: 0 all properties hold and every `sometimes` was seen, 1 not so, 2 no such thing, 130 interrupted."""
     options = _parser().parse_args(arguments)
+    if problem := _problem(options):
+        sys.stderr.write(f"python -m model: {problem}\n")
+        return 2
     try:
         if options.diagram:
-            print(diagram(options.scope))
+            print(diagram(options.world))
             return 0
-        return _explore(options.scope, options.witness)
+        return _explore(WORLDS[options.world], options.world, options.witness)
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted\n")
         return 130
@@ -38,57 +39,74 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m model",
-        description="Explore every state and every transition of a finite world of the lease queue, breadth first.",
-        epilog="examples: python -m model two; python -m model one --witness 'a finish with an older token is refused'",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Explore every state and every transition of a finite world, breadth first.",
+        epilog="\n".join(
+            [
+                "worlds:",
+                *listed(),
+                "",
+                "examples: python -m model two; python -m model session",
+                "          python -m model one --witness 'a finish with an older token is refused'",
+            ]
+        ),
     )
-    parser.add_argument("scope", nargs="?", choices=sorted(SCOPES), default="two", help="which world (two)")
-    parser.add_argument(
-        "--witness",
-        metavar="NAME",
-        choices=[question.name for question in SOMETIMES],
-        help="print the shortest program after which this `sometimes` was seen",
-    )
-    parser.add_argument("--diagram", action="store_true", help="print the status diagram as Mermaid source")
+    parser.add_argument("world", nargs="?", default="two", metavar="WORLD", help="which world (two)")
+    parser.add_argument("--witness", metavar="NAME", help="print the shortest path to where this `sometimes` was seen")
+    parser.add_argument("--diagram", action="store_true", help="print the queue's status diagram as Mermaid source")
     return parser
 
 
-def _explore(scope: str, witness: str | None) -> int:
+def _problem(options: argparse.Namespace) -> str:
+    if options.world not in WORLDS:
+        return f"no world is called {options.world!r}; there are {', '.join(WORLDS)}"
+    if options.diagram and options.world not in SCOPES:
+        return f"--diagram: {options.world} is no world of the queue; those are {', '.join(SCOPES)}"
+    questions = [question.name for question in WORLDS[options.world].sometimes]
+    if options.witness is not None and options.witness not in questions:
+        return (
+            f"--witness: {options.world} has no `sometimes` called {options.witness!r}; all are shown without --witness"
+        )
+    return ""
+
+
+def _explore(family: Family, name: str, witness: str | None) -> int:
     started = time.perf_counter()
     try:
-        world = explore(SCOPES[scope], INVARIANTS, LAWS, SOMETIMES, _progress(started))
+        world = explore(family.scopes[name], family.invariants, family.laws, family.sometimes, _progress(started))
     except Broken as broken:
         print(f"broken: {broken.name}")
-        print(*as_program(broken.path), sep="\n")
+        print(*family.show(broken.path), sep="\n")
         return 1
     seconds = time.perf_counter() - started
     if witness is not None:
-        return _print_witness(world, witness)
-    _print_world(world, seconds)
-    return 0 if len(world.witnesses) == len(SOMETIMES) else 1
+        return _print_witness(family, world, witness)
+    _print_world(family, world, seconds)
+    return 0 if len(world.witnesses) == len(family.sometimes) else 1
 
 
-def _print_witness(world: World[State, Op, Reply], name: str) -> int:
+def _print_witness(family: Family, world: World[Any, Any, Any], name: str) -> int:
     if name not in world.witnesses:
-        print(f"never seen in scope {world.scope.name}: {name}")
+        print(f"never seen in world {world.scope.name}: {name}")
         return 1
-    print(*as_program(world.witnesses[name]), sep="\n")
+    print(*family.show(world.witnesses[name]), sep="\n")
     return 0
 
 
-def _print_world(world: World[State, Op, Reply], seconds: float) -> None:
+def _print_world(family: Family, world: World[Any, Any, Any], seconds: float) -> None:
     total = world.transitions.total()
-    print(f"scope {world.scope.name}: {len(world.states):,} states, {total:,} transitions, {seconds:.1f} s")
+    print(f"world {world.scope.name}: {len(world.states):,} states, {total:,} transitions, {seconds:.1f} s")
+    print(world.scope.about)
     print("  ".join(f"{name.lower()} {count:,}" for name, count in world.transitions.items()))
-    for law in (*INVARIANTS, *LAWS):
-        print(f"always     {law.name} [{law.clause}]")
-    for question in SOMETIMES:
+    for name, clause in always(family):
+        print(f"always     {name} [{clause}]")
+    for question in family.sometimes:
         path = world.witnesses.get(question.name)
-        print(f"sometimes  {question.name}: {f'after {len(path)} steps' if path else 'NEVER in this scope'}")
+        print(f"sometimes  {question.name}: {_after(len(path)) if path else 'NEVER in this world'}")
 
 
-def as_program(path: list[Step[State, Op, Reply]]) -> list[str]:
-    """A path as source to paste, with what the model answers."""
-    return program([Line(step.op, 1, step.reply) for step in path])
+def _after(steps: int) -> str:
+    return f"after {steps} step{'s' * (steps != 1)}"
 
 
 def _progress(started: float) -> Callable[[World[Any, Any, Any], int, int], None]:

@@ -24,7 +24,7 @@ class Scope(Generic[S, O, R]):
     """A finite world: ``ops(state)`` is everything that may be asked there.
 
     ``canonical`` picks one of the states that differ only by a symmetry. It is sound if ``step`` and ``ops`` commute
-    with the symmetry; identity is always sound.
+    with the symmetry; identity is always sound. ``about`` is a few words on what is in it.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Scope(Generic[S, O, R]):
     step: Callable[[S, O], tuple[S, R]]
     ops: Callable[[S], Iterable[O]]
     canonical: Callable[[S], S] = lambda state: state
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)

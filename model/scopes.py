@@ -50,11 +50,23 @@ class Domains:
     redrives: int
     reduced: bool = True
 
+    @property
+    def words(self) -> str:
+        """What is in such a world."""
+        return (
+            f"lease queue: jobs {self.jobs}, owners {len(self.owners)}, attempts {_either(self.budgets)}, "
+            f"ms to live {_either(self.ttls)}, ms of a lease {_either(self.leases)}, redrives {self.redrives}"
+        )
+
+
+def _either(values: tuple[int, ...]) -> str:
+    return " or ".join(map(str, values))
+
 
 def scope(name: str, domains: Domains) -> Scope[State, Op, Reply]:
     """The world of these domains; unless ``reduced`` is off, up to names and a shift of time."""
     canonical = _Canonical(domains.owners) if domains.reduced else _same
-    return Scope(name, lease.EMPTY, lease.apply, _Ops(domains), canonical)
+    return Scope(name, lease.EMPTY, lease.apply, _Ops(domains), canonical, domains.words)
 
 
 # --- symmetry ---------------------------------------------------------------------------------------------------------

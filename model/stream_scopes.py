@@ -29,10 +29,15 @@ class Domains:
     events: int
     deltas: tuple[int, ...]
 
+    @property
+    def words(self) -> str:
+        """What is in such a world."""
+        return f"the receiver's store: events {self.events}, each with delta {' or '.join(map(str, self.deltas))}"
+
 
 def scope(name: str, domains: Domains) -> Scope[State, Op, Reply]:
     """The world of these domains."""
-    return Scope(name, stream.EMPTY, stream.step, _Ops(domains))
+    return Scope(name, stream.EMPTY, stream.step, _Ops(domains), about=domains.words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any, cast
 
 import pytest
 
-from model.contract import LOCKED, PLANTED, REFUSED, WORKER, Claim, Crash, Odd, Raise, Return, Ticket
+from model import store
+from model.contract import CLIENT, LOCKED, PLANTED, REFUSED, WORKER, Claim, Crash, Odd, Raise, Return, Ticket
 from model.port import Unfit, connect, impatient, perform, reading
 from model.queue import Queue, Worker, load, observe
 
@@ -121,6 +122,41 @@ def test_a_file_that_is_no_worker_is_named(tmp_path: Path, text: str, says: str)
     assert str(told.value).startswith(f"{file}: ")
     assert says in str(told.value)
     assert "\n" not in str(told.value)
+
+
+CLIENTS = {
+    "": "not a client module: lacks open_store, parse_line, apply_event, consume_line, replay, run_client, BadLine",
+    "def oh(:": "does not import: SyntaxError: invalid syntax (line 1)",
+    "raise SystemExit(0)": "does not import: SystemExit: 0",
+    "\n".join(f"def {name}(): ..." for name in CLIENT.functions): "lacks BadLine, Conflict, Gap, ResyncRequired",
+    "\n".join(f"{name} = ValueError" for name in (*CLIENT.functions, *CLIENT.errors)): "",
+    "\n".join(f"{name} = 7" for name in (*CLIENT.functions, *CLIENT.errors)): "lacks open_store, parse_line",
+    "\n".join(
+        [*(f"{name} = print" for name in CLIENT.functions), *(f"{name} = KeyboardInterrupt" for name in CLIENT.errors)]
+    ): "not a client module: lacks BadLine, Conflict, Gap, ResyncRequired",
+}
+
+
+@pytest.mark.parametrize("text", CLIENTS)
+def test_a_file_that_is_no_client_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "theirs.py"
+    file.write_text(text)
+    if not CLIENTS[text]:
+        assert store.load(file).Gap is ValueError
+        return
+    with pytest.raises(Unfit) as told:
+        store.load(file)
+    assert str(told.value).startswith(f"{file}: ")
+    assert CLIENTS[text] in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_a_worker_is_no_client() -> None:
+    shipped = Path(__file__).parent.parent
+    with pytest.raises(Unfit, match="not a client module: lacks open_store"):
+        store.load(shipped / "worker.py")
+    with pytest.raises(Unfit, match="not a worker module: lacks retry_delay"):
+        load(shipped / "client.py")
 
 
 @pytest.mark.parametrize(("name", "says"), [("none.py", "no such file"), ("", "is a directory"), ("a.txt", ".py")])

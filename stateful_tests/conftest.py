@@ -10,15 +10,25 @@ from pathlib import Path
 import pytest
 
 from model.queue import Queue, Worker
+from model.store import Client, Store
 from stateful_tests.clauses import Pair
-from stateful_tests.guard import Guard
+from stateful_tests.guard import QueueGuard, StoreGuard
 from stateful_tests.lockstep import Lockstep
+from stateful_tests.sessions import Sessions
+from stateful_tests.stream_clauses import StorePair
 
 
 @pytest.fixture
-def queue(worker: Worker, tmp_path: Path, did: Counter[str]) -> Iterator[Guard]:
+def queue(worker: Worker, tmp_path: Path, did: Counter[str]) -> Iterator[QueueGuard]:
     """An empty queue file and the guarded module beside it."""
-    with Guard(worker, tmp_path / "queue.db", did) as guard:
+    with QueueGuard(worker, tmp_path / "queue.db", did) as guard:
+        yield guard
+
+
+@pytest.fixture
+def store(client: Client, tmp_path: Path, did: Counter[str]) -> Iterator[StoreGuard]:
+    """An empty store file and the guarded module beside it."""
+    with StoreGuard(client, tmp_path / "store.db", did) as guard:
         yield guard
 
 
@@ -32,3 +42,29 @@ def lockstep(worker: Worker, tmp_path: Path, did: Counter[str]) -> Iterator[Call
             return stack.enter_context(Lockstep(Queue(worker, path), did, connections))
 
         yield start
+
+
+@pytest.fixture
+def store_lockstep(client: Client, tmp_path: Path, did: Counter[str]) -> Iterator[Callable[[int], StorePair]]:
+    """As ``lockstep``, for a store."""
+    with contextlib.ExitStack() as stack:
+
+        def start(connections: int = 1) -> StorePair:
+            path = tmp_path / f"store-{len(list(tmp_path.iterdir()))}.db"
+            return stack.enter_context(Lockstep(Store(client, path), did, connections))
+
+        yield start
+
+
+@pytest.fixture
+def sessions(client: Client, tmp_path: Path, did: Counter[str]) -> Iterator[Sessions]:
+    """A publisher on a real socket, and no store file yet."""
+    with Sessions(client, tmp_path / "store.db", did) as playing:
+        yield playing
+
+
+@pytest.fixture
+def narrow(client: Client, tmp_path: Path, did: Counter[str]) -> Iterator[Sessions]:
+    """As ``sessions``, with buffers that are soon full."""
+    with Sessions(client, tmp_path / "store.db", did, narrow=True) as playing:
+        yield playing

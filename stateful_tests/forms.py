@@ -80,10 +80,15 @@ def wrong_ints(name: str) -> Iterator[object]:
     """Ints outside the bounds of ``name``, then everything that is not exactly an int and yet counts as one."""
     low, high = BOUNDS[name]
     yield from (low - 1, high + 1, -1, -(2**63), 2**63, 2**64, 10**400)
+    yield from (float(high), *not_exactly(low))
+
+
+def not_exactly(right: int) -> Iterator[object]:
+    """What is not exactly an int, though most of it counts as this one somewhere."""
     yield from (True, False)
-    yield from (WholeNumber(low), Index(low), float(low), float(high), Decimal(low), Fraction(low), complex(low))
-    yield from (math.nan, math.inf, -math.inf, low + 0.5)
-    yield from (str(low), str(low).encode(), "", None, [low], (low,), {})
+    yield from (WholeNumber(right), Index(right), float(right), Decimal(right), Fraction(right), complex(right))
+    yield from (math.nan, math.inf, -math.inf, right + 0.5)
+    yield from (str(right), str(right).encode(), "", None, [right], (right,), {})
 
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"

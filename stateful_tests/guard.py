@@ -7,35 +7,41 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
-from model.contract import Plain, Raise, Reply, RunOnce, State
-from model.counterexample import Violation, differences, show, source
-from model.port import connect, one_line, perform
-from model.queue import Queue, Worker, observe
+from model import contract, events
+from model.contract import Raise, Reply, RunOnce
+from model.counterexample import Op, Violation, differences, show, source
+from model.port import Subject, connect, one_line, perform
+from model.queue import Queue, Worker
+from model.store import Client, Store
 from stateful_tests.clauses import Audited, Holds, Program
 
 PLANTED_TEXT = "planted"
 """The text of an interrupt that a check raises itself; any other one is the user's."""
 
 
-class Guard:
-    """One queue file and a connection to it from ``open_queue``; every call is written down.
+S = TypeVar("S")
+O = TypeVar("O", bound=Op)  # noqa: E741 - the operations, as S the states
+
+
+class Guard(Generic[S, O]):
+    """One file and a connection to it from the module's opener; every call is written down.
 
     Only a Violation makes a verdict invalid, so nothing that the module raises may get past here unnamed.
     ``kept_open`` is how many descriptors of the file ``watched`` were open when the last error arrived.
     """
 
-    def __init__(self, worker: Worker, path: Path, did: Counter[str]) -> None:
-        self.worker, self.path, self.did = worker, path, did
+    def __init__(self, subject: Subject[S, O], did: Counter[str]) -> None:
+        self.subject, self.path, self.did = subject, subject.path, did
         self.lines: list[str] = []
         self.watched: Path | None = None
         self.kept_open = 0
         self._stack = contextlib.ExitStack()
-        self.con = self.open(path)
+        self.con = self.open(self.path)
         self.other = self.connect()
 
     def __enter__(self) -> Self:
@@ -49,8 +55,8 @@ class Guard:
     # --- connections --------------------------------------------------------------------------------------------------
 
     def open(self, path: object) -> sqlite3.Connection:
-        """A connection from ``open_queue``, closed after the check."""
-        con: sqlite3.Connection = self.call("open_queue", path)
+        """A connection from the module's opener, closed after the check."""
+        con: sqlite3.Connection = self.call(self.subject.kind.opener, path)
         self.lines[-1] = f"con1 = {self.lines[-1]}"
         self._stack.callback(con.close)
         return con
@@ -61,10 +67,10 @@ class Guard:
         con.execute("PRAGMA busy_timeout = 0").close()
         return con
 
-    def rows(self) -> State:
+    def rows(self) -> S:
         """Every row, as another connection sees it."""
         try:
-            return observe(self.other)
+            return self.subject.observe(self.other)
         except sqlite3.OperationalError as error:
             self.fail(f"the file is left so that another connection cannot read: {error}")
 
@@ -72,10 +78,10 @@ class Guard:
 
     def attempt(self, name: str, *args: object, **named: object) -> tuple[Any, BaseException | None]:
         """What the function returned, or what it raised."""
-        self.lines.append(f"worker.{name}({_arguments(args, named)})")
+        self.lines.append(f"{self.subject.kind.name}.{name}({_arguments(args, named)})")
         self.did["calls"] += 1
         try:
-            return getattr(self.worker, name)(*args, **named), None
+            return getattr(self.subject.module, name)(*args, **named), None
         except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001 - every error is judged
             return None, self._bare(error)
         except KeyboardInterrupt as error:
@@ -114,13 +120,13 @@ class Guard:
             does = f"raises {one_line(raised)}" if raised else f"returns {result!r}"
             self.fail(f"{self.lines[-1]} {does}, must raise the very {type(planted).__name__} that it was given")
 
-    def do(self, op: Plain | RunOnce, con: sqlite3.Connection | None = None) -> Reply:
-        """The reply to one operation, on the connection from ``open_queue`` unless another is lent."""
+    def do(self, op: O, con: sqlite3.Connection | None = None) -> Reply:
+        """The reply to one operation, on the connection from the module's opener unless another is lent."""
         self.lines.append(source(op))
         self.did["calls"] += 1
-        return perform(Queue(self.worker, self.path), con or self.con, op)
+        return perform(self.subject, con or self.con, op)
 
-    def must(self, op: Plain | RunOnce, *replies: Reply, con: sqlite3.Connection | None = None) -> None:
+    def must(self, op: O, *replies: Reply, con: sqlite3.Connection | None = None) -> None:
         """The operation must give one of these replies."""
         if (got := self.do(op, con)) not in replies:
             does = show(got) if isinstance(got, Raise) else f"returns {show(got)}"
@@ -133,14 +139,7 @@ class Guard:
         if not holds:
             self.fail(difference)
 
-    def prepare(self, program: Program) -> State:
-        """The rows that the program leaves; its answers are judged where it is a clause."""
-        for step in program:
-            if not isinstance(step, Holds | Audited) and isinstance(step[0], Plain | RunOnce):
-                self.do(step[0])
-        return self.rows()
-
-    def unchanged(self, before: State) -> None:
+    def unchanged(self, before: S) -> None:
         """The last call changed no row and left no transaction open."""
         if difference := differences(self.rows(), before):
             self.fail(f"{self.lines[-1]} must change nothing, but {difference}")
@@ -164,7 +163,36 @@ class Guard:
             self.fail(f"{self.lines[-1]} closes the connection that it was lent")
 
     def fail(self, difference: str) -> NoReturn:
-        raise Violation(difference, ["import worker", *self.lines])
+        raise Violation(difference, [f"import {self.subject.kind.name}", *self.lines])
+
+
+class QueueGuard(Guard[contract.State, contract.Plain | RunOnce]):
+    """A lease queue under test."""
+
+    def __init__(self, worker: Worker, path: Path, did: Counter[str]) -> None:
+        self.worker = worker
+        super().__init__(Queue(worker, path), did)
+
+    def prepare(self, program: Program) -> contract.State:
+        """The rows that the program leaves; its answers are judged where it is a clause."""
+        for step in program:
+            if not isinstance(step, Holds | Audited) and isinstance(step[0], contract.Plain | RunOnce):
+                self.do(step[0])
+        return self.rows()
+
+
+class StoreGuard(Guard[events.State, events.Plain]):
+    """A receiver of an event stream under test."""
+
+    def __init__(self, client: Client, path: Path, did: Counter[str]) -> None:
+        self.client = client
+        super().__init__(Store(client, path), did)
+
+    def prepare(self, program: Iterable[events.Plain]) -> events.State:
+        """The rows that the operations leave; their answers are judged where they are a clause."""
+        for op in program:
+            self.do(op)
+        return self.rows()
 
 
 def _must(reply: Reply) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, NamedTuple, NoReturn, Self, TypeVar
 
@@ -35,7 +36,7 @@ class Transcript:
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
 
-    def add(self, lines: list[Line]) -> None:
+    def add(self, lines: Sequence[object]) -> None:
         self._digest.update(repr(lines).encode())
 
     def __str__(self) -> str:

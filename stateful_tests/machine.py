@@ -1,6 +1,7 @@
 """The stateful machine: one rule for each operation, on several connections to one file, with clocks that jump.
 
-The comparison is made inside the rule, by ``Lockstep``, so that a failing program tells one story.
+The comparison is made inside the rule, by ``Lockstep``, so that a failing program tells one story. What is the same for
+a store is in ``Machine``; the store's own rules are in ``stream_machine``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, ClassVar, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -21,36 +24,71 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from model.contract import Claim, Enqueue, Finish, Op, Planted, Redrive, Reopen, Return, RunOnce, Send, Ticket
-from model.queue import Queue, Worker
+from model.contract import (
+    Claim,
+    Enqueue,
+    Finish,
+    Plain,
+    Redrive,
+    Reopen,
+    Reply,
+    Return,
+    RunOnce,
+    Send,
+    Ticket,
+    hooks_of,
+)
+from model.counterexample import Op as AnyOp
+from model.counterexample import Violation
 from stateful_tests import strategies as draw
 from stateful_tests.lockstep import Lockstep, Transcript
+from stateful_tests.replay import Judged
+from stateful_tests.strategies import Ending
 
 CONNECTIONS = 3
-Ending = str | tuple[int, Planted]
 
 
-class QueueMachine(RuleBasedStateMachine):
-    """Programs of operations, each performed on the model and on the module under test."""
+class Machine(RuleBasedStateMachine):
+    """Programs of operations, each performed on the model and on the module under test; a subclass has the rules."""
 
-    worker: Worker
-    folder: Path
-    did: Counter[str]
-    transcript: Transcript
-
-    tickets = Bundle("tickets")
+    judged: Judged
+    folder: ClassVar[Path]
+    did: ClassVar[Counter[str]]
+    transcript: ClassVar[Transcript]
+    found: ClassVar[list[Violation]]
 
     def __init__(self) -> None:
         super().__init__()
         self.did["programs"] += 1
         self.path = self.folder / f"program-{self.did['programs']}.db"
-        self.pair = Lockstep(Queue(self.worker, self.path), self.did, CONNECTIONS)
-        self.epoch_ms = 0
+        self.pair: Lockstep[Any, Any] = Lockstep(self.judged(self.path), self.did, CONNECTIONS)
 
     def teardown(self) -> None:
         self.pair.close()
         self.path.unlink(missing_ok=True)
         self.transcript.add(self.pair.lines)
+
+    def perform(self, op: AnyOp, con: int) -> Reply:
+        """On the model and on the module under test."""
+        try:
+            return self.pair.do(op, con)
+        except Violation as violation:
+            self.found.append(violation)
+            raise
+
+    @rule(con=draw.connections)
+    def reopen(self, con: int) -> None:
+        self.perform(Reopen(), con)
+
+
+class QueueMachine(Machine):
+    """What a lease queue is asked."""
+
+    tickets = Bundle("tickets")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch_ms = 0
 
     @initialize(epoch_ms=st.sampled_from(draw.EPOCHS))
     def begin(self, epoch_ms: int) -> None:
@@ -58,6 +96,10 @@ class QueueMachine(RuleBasedStateMachine):
 
     def at(self, choice: int) -> int:
         return draw.moment(self.pair.state, self.epoch_ms, choice)
+
+    def do(self, op: Plain, ending: Ending, con: int) -> Reply:
+        whole = draw.ended(op, hooks_of(op), ending)
+        return self.perform(whole, con)
 
     @rule(
         con=draw.connections,
@@ -69,7 +111,7 @@ class QueueMachine(RuleBasedStateMachine):
         ending=draw.endings,
     )
     def enqueue(self, con: int, job_id: str, qty: int, when: int, ttl_ms: int, budget: int, ending: Ending) -> None:
-        self.pair.do(draw.ended(Enqueue(job_id, qty, self.at(when), ttl_ms, budget), ending), con)
+        self.do(Enqueue(job_id, qty, self.at(when), ttl_ms, budget), ending, con)
 
     @rule(
         target=tickets,
@@ -80,10 +122,7 @@ class QueueMachine(RuleBasedStateMachine):
         ending=draw.endings,
     )
     def claim(self, con: int, owner: str, when: int, lease_ms: int, ending: Ending) -> Ticket | MultipleResults[Ticket]:
-        return self.claimed(draw.ended(Claim(owner, self.at(when), lease_ms), ending), con)
-
-    def claimed(self, op: Op, con: int) -> Ticket | MultipleResults[Ticket]:
-        match self.pair.do(op, con):
+        match self.do(Claim(owner, self.at(when), lease_ms), ending, con):
             case Return(Ticket() as ticket):
                 return ticket
         return multiple()
@@ -102,12 +141,11 @@ class QueueMachine(RuleBasedStateMachine):
     ) -> None:
         now_ms = self.at(when)
         delay_ms = draw.delay(self.pair.state, ticket, now_ms, later)
-        op = Finish(draw.spoiled(ticket, spoil), outcome, now_ms, delay_ms)
-        self.pair.do(draw.ended(op, ending), con)
+        self.do(Finish(draw.spoiled(ticket, spoil), outcome, now_ms, delay_ms), ending, con)
 
     @rule(con=draw.connections, job_id=draw.ids, when=draw.choices, ttl_ms=draw.spans, ending=draw.endings)
     def redrive(self, con: int, job_id: str, when: int, ttl_ms: int, ending: Ending) -> None:
-        self.pair.do(draw.ended(Redrive(job_id, self.at(when), ttl_ms, "why"), ending), con)
+        self.do(Redrive(job_id, self.at(when), ttl_ms, "why"), ending, con)
 
     @rule(
         con=draw.connections,
@@ -131,28 +169,38 @@ class QueueMachine(RuleBasedStateMachine):
         others: list[Claim | Enqueue],
     ) -> None:
         during = tuple(replace(op, now_ms=self.at(op.now_ms)) for op in others)
-        self.pair.do(RunOnce(owner, self.at(first), self.at(second), send, jitter, lease_ms, during), con)
-
-    @rule(con=draw.connections)
-    def reopen(self, con: int) -> None:
-        self.pair.do(Reopen(), con)
+        self.perform(RunOnce(owner, self.at(first), self.at(second), send, jitter, lease_ms, during), con)
 
 
-def run(queue: type[QueueMachine], number: int, programs: int, steps: int) -> None:
+M = TypeVar("M", bound=Machine)
+
+
+def run(machine: type[Machine], number: int, programs: int, steps: int) -> None:
     """Run ``programs`` programs of up to ``steps`` steps, all fixed by the seed ``number``.
 
-    The shortest failing program arrives as a Violation.
+    The shortest failing program arrives as a Violation; where the search for it comes to nothing, because it lasts too
+    long or the module does not do the same twice, the shortest of those that were seen.
     """
-    run_state_machine_as_test(seed(number)(queue), settings=_settings(programs, steps))
+    try:
+        run_state_machine_as_test(seed(number)(machine), settings=reproducible(programs, steps))
+    except (Exception, pytest.fail.Exception) as error:
+        if machine.found and not isinstance(error, Violation):
+            raise min(machine.found, key=lambda violation: len(violation.program)) from error
+        raise
 
 
-def machine_for(worker: Worker, folder: Path, did: Counter[str], transcript: Transcript) -> type[QueueMachine]:
-    """The machine over one module under test; its queue files lie in ``folder``, each for one program."""
-    namespace = {"worker": worker, "folder": folder, "did": did, "transcript": transcript}
-    return type("QueueMachine", (QueueMachine,), namespace)
+def machine_for(rules: type[M], judged: Judged, folder: Path, did: Counter[str], transcript: Transcript) -> type[M]:
+    """The machine of these rules over one module under test; its files lie in ``folder``, each for one program."""
+    namespace = {"judged": staticmethod(judged), "folder": folder, "did": did, "transcript": transcript, "found": []}
+    return type(rules.__name__, (rules,), namespace)
 
 
-def _settings(programs: int, steps: int) -> settings:
+def rules_of(machine: type[Machine]) -> set[str]:
+    """The names of its rules, inherited ones among them."""
+    return {name for name in dir(machine) if hasattr(getattr(machine, name), "hypothesis_stateful_rule")}
+
+
+def reproducible(programs: int, steps: int = 1) -> settings:
     """Everything that would make two runs with one seed differ is off, and so is all that measures the machine."""
     return settings(
         max_examples=programs,

@@ -41,6 +41,7 @@ IMPORT_SECONDS: Final = 30
 SAMPLED: Final = ("schedules", "atomicity", "delivery", "syscalls")
 SOAK_MINUTES: Final = 10.0
 SETTLED: Final = "fencepost"
+END_AT_FIRST: Final = "ended at the first violation"
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
 
@@ -56,6 +57,7 @@ not judged; if neither is, the shipped worker.py and client.py are.
                   soak goes on for --minutes, and replays a world so large that it alone takes most of an hour
   --minutes M     how long soak goes on (10)
   --seed N        fixes every random choice; without it one is drawn, and printed at the end
+  --first         end at the first violation
   NODEID          one check alone, as a failure names it; part of the checks never makes a verdict valid
 
 Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end); 4 is pytest's, for an
@@ -112,6 +114,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)"
     )
     group.addoption("--profile", choices=sorted(PROFILES), help="how much to do (ci; quick without --gate)")
+    group.addoption("--first", action="store_true", help="end at the first violation")
     group.addoption("--minutes", metavar="M", type=_minutes, help="how long the soak profile goes on (10)")
 
 
@@ -183,6 +186,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     if is_xdist_worker(config):
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
+        _register_first(config)
         return
     option.base = option.basetemp
     option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
@@ -191,13 +195,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
     if option.gate and not option.collectonly:
         config.pluginmanager.register(Gate(config), "fencepost-gate")
+    violation_file(config).unlink(missing_ok=True)
+    _register_first(config)
+
+
+def _register_first(config: pytest.Config) -> None:
+    if config.option.first:
+        config.pluginmanager.register(First(config), "fencepost-first")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    settled = {name: getattr(option, name) for name in (*KINDS, "judged", "seed", "profile", "soak_until")}
+    settled = {name: getattr(option, name) for name in (*KINDS, "judged", "seed", "profile", "first", "soak_until")}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
 
 
@@ -365,6 +376,30 @@ def find_violation(error: BaseException) -> Violation | None:
     return None
 
 
+class First:
+    """Ends the run once a violation is known: in this process, and by way of a file in every other one."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.found = violation_file(config)
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.session = session
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if _is_violation(report):
+            self.found.touch()
+            self.session.shouldstop = END_AT_FIRST
+
+    def pytest_runtest_protocol(self) -> None:
+        if self.found.exists():
+            self.session.shouldstop = END_AT_FIRST
+
+
+def violation_file(config: pytest.Config) -> Path:
+    """Is there once a run that is to end at its first violation has found one."""
+    return Path(config.option.base) / "violation"
+
+
 # --- the verdict ------------------------------------------------------------------------------------------------------
 
 
@@ -406,7 +441,8 @@ class Gate:
 
     def _verdict(self, exitstatus: int) -> Verdict:
         checks = [_check(nodeid, reports) for nodeid, reports in self.reports.items()]
-        missing = sorted(self.collected - {check.nodeid for check in checks})
+        ended = violation_file(self.config).exists()
+        missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
         known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
         return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
 
@@ -417,9 +453,9 @@ class Gate:
         partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
         status = pytest.ExitCode(exitstatus)
         ended = status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        return ["only a part of the checks was chosen"] * bool(partial) + [
-            f"pytest ended early: {status.name.lower().replace('_', ' ')}"
-        ] * ended
+        early = f"pytest ended early: {status.name.lower().replace('_', ' ')}"
+        early = END_AT_FIRST if violation_file(config).exists() else early
+        return ["only a part of the checks was chosen"] * bool(partial) + [early] * ended
 
     # --- what is written ----------------------------------------------------------------------------------------------
 

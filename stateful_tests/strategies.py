@@ -1,10 +1,13 @@
-"""What Hypothesis draws: small domains, so that times meet, ids collide and tickets grow old."""
+"""What Hypothesis draws for the queue: small domains, so that times meet, ids collide and tickets grow old.
+
+Connections and endings are drawn alike for both systems.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
@@ -16,13 +19,16 @@ from model.contract import (
     Claim,
     Crash,
     Enqueue,
-    Op,
-    Plain,
+    Hook,
     Planted,
     State,
     Ticket,
-    hooks_of,
 )
+
+P = TypeVar("P")
+"""A plain operation of one of the two contracts."""
+
+Ending = str | tuple[int, Planted]
 
 EPOCHS = (0, BOUNDS["now_ms"].high - 6)
 """Where a program's time begins: at both ends of what is allowed."""
@@ -52,11 +58,10 @@ spoils = st.one_of(st.none(), st.none(), st.sampled_from(Ticket.__slots__))
 """Which field of a ticket is falsified before it is shown; mostly none."""
 
 
-def ended(op: Plain, ending: str | tuple[int, Planted]) -> Op:
-    """``op`` with its ending; one without hooks can only be blocked."""
+def ended(op: P, hooks: Sequence[Hook], ending: Ending) -> P | Crash[P] | Blocked[P]:
+    """``op``, which has these hooks, with its ending; one without hooks can only be blocked."""
     if ending == "blocked":
         return Blocked(op)
-    hooks = hooks_of(op)
     if isinstance(ending, str) or not hooks:
         return op
     number, error = ending

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-import resource
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Return, Tick
 from model.port import connect, one_line
 from model.queue import Queue, Worker
 from stateful_tests.clauses import DOOMED, STATUSES, follow
-from stateful_tests.guard import Guard
+from stateful_tests.files import file_size, make, master, must_close
+from stateful_tests.guard import QueueGuard
 from stateful_tests.lockstep import Lockstep
 
 pytestmark = pytest.mark.layer("contract")
@@ -25,22 +24,7 @@ pytestmark = pytest.mark.layer("contract")
 SETTINGS = {"journal_mode": "delete", "synchronous": 2, "busy_timeout": 1000}
 
 
-def make(path: Path, *statements: str) -> Path:
-    """A file that someone else made."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as con:
-        for statement in statements:
-            con.execute(statement).close()
-    return path
-
-
-def master(path: Path) -> list[tuple[str, str, str | None]]:
-    """Type, name and text of all that the schema holds, but for what SQLite keeps for itself."""
-    with contextlib.closing(connect(path)) as con:
-        rows = con.execute("SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY rowid")
-        return rows.fetchall()
-
-
-def check_schema(queue: Guard, path: Path) -> None:
+def check_schema(queue: QueueGuard, path: Path) -> None:
     """The two tables, word for word, and no other."""
     held = {name: words(sql or "") for kind, name, sql in master(path) if kind == "table"}
     queue.expect(held.keys() == SCHEMA.keys(), f"{queue.lines[-1]} leaves the tables {[*held]}, must leave {[*SCHEMA]}")
@@ -59,11 +43,11 @@ def bare(path: Path) -> bytes:
 # --- what it makes ----------------------------------------------------------------------------------------------------
 
 
-def test_a_new_file_has_both_tables(queue: Guard) -> None:
+def test_a_new_file_has_both_tables(queue: QueueGuard) -> None:
     check_schema(queue, queue.path)
 
 
-def test_the_connection_has_its_settings(queue: Guard) -> None:
+def test_the_connection_has_its_settings(queue: QueueGuard) -> None:
     con = queue.open(queue.path)
     queue.expect(isinstance(con, sqlite3.Connection), f"{queue.lines[-1]} returns {con!r}, must return a Connection")
     level = con.isolation_level
@@ -74,7 +58,7 @@ def test_the_connection_has_its_settings(queue: Guard) -> None:
         queue.expect(value == must, f"{queue.lines[-1]} has {name} {value!r}, must have {must!r}")
 
 
-def test_a_file_is_opened_again_byte_for_byte(queue: Guard) -> None:
+def test_a_file_is_opened_again_byte_for_byte(queue: QueueGuard) -> None:
     queue.prepare((*STATUSES["dead"], (Redrive("a", 60, 100, "n"), True), *DOOMED))
     queue.do(Claim("w", 60, 1000))
     before, schema = bare(queue.path), master(queue.path)
@@ -98,18 +82,18 @@ def test_a_queue_that_someone_else_made_works(worker: Worker, tmp_path: Path, di
         ):
             pair.do(op)
         pair.do(Finish(Ticket("a", 5, "w", 3, 2, 160), "ok", 76))
-    with Guard(worker, path, did) as queue:
+    with QueueGuard(worker, path, did) as queue:
         queue.expect(master(path) == schema, "a queue file made by someone else gets another schema, must keep its own")
 
 
 @pytest.mark.parametrize("table", SCHEMA)
-def test_a_missing_table_is_added(queue: Guard, table: str) -> None:
+def test_a_missing_table_is_added(queue: QueueGuard, table: str) -> None:
     path = make(queue.path.with_name("half.db"), SCHEMA[table])
     queue.open(path)
     check_schema(queue, path)
 
 
-def test_rows_survive_a_missing_table(queue: Guard) -> None:
+def test_rows_survive_a_missing_table(queue: QueueGuard) -> None:
     row = "INSERT INTO redrives (id, token, at_ms, note) VALUES ('a', 1, 2, 'n')"
     path = make(queue.path.with_name("half.db"), SCHEMA["redrives"], row)
     con = queue.open(path)
@@ -120,7 +104,7 @@ def test_rows_survive_a_missing_table(queue: Guard) -> None:
 @pytest.mark.parametrize(
     "name", ["a b.db", "100%41.db", "what?mode=ro", "one#two.db", "\u00fc\u30ad\u30e5\u30fc.db", "-.db"]
 )
-def test_a_path_is_taken_to_the_letter(queue: Guard, name: str) -> None:
+def test_a_path_is_taken_to_the_letter(queue: QueueGuard, name: str) -> None:
     folder = queue.path.parent / "folder"
     folder.mkdir()
     queue.open(folder / name)
@@ -128,7 +112,7 @@ def test_a_path_is_taken_to_the_letter(queue: Guard, name: str) -> None:
     queue.expect(there == [name], f"{queue.lines[-1]} makes {there}, must make {name!r}")
 
 
-def test_a_str_and_a_path_object_are_paths(queue: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_str_and_a_path_object_are_paths(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(queue.path.parent)
 
     class Named:
@@ -145,7 +129,7 @@ def test_a_str_and_a_path_object_are_paths(queue: Guard, monkeypatch: pytest.Mon
 # --- others at the same time ------------------------------------------------------------------------------------------
 
 
-def test_opening_waits_for_no_lock(queue: Guard) -> None:
+def test_opening_waits_for_no_lock(queue: QueueGuard) -> None:
     """It must succeed while the write lock is held: nobody lets go of it before."""
     queue.other.execute("BEGIN IMMEDIATE").close()
     queue.lines.append('# another connection: execute("BEGIN IMMEDIATE")')
@@ -155,7 +139,7 @@ def test_opening_waits_for_no_lock(queue: Guard) -> None:
     queue.expect(not con.in_transaction, f"{queue.lines[-1]} leaves a transaction open")
 
 
-def test_opening_beside_a_reader_succeeds(queue: Guard) -> None:
+def test_opening_beside_a_reader_succeeds(queue: QueueGuard) -> None:
     queue.other.execute("BEGIN").close()
     queue.other.execute("SELECT count(*) FROM jobs").fetchall()
     queue.open(queue.path)
@@ -163,7 +147,7 @@ def test_opening_beside_a_reader_succeeds(queue: Guard) -> None:
 
 
 @pytest.mark.parametrize("holders", [0, 1], ids=["closed", "held open"])
-def test_no_file_stays_in_wal_unsaid(queue: Guard, holders: int) -> None:
+def test_no_file_stays_in_wal_unsaid(queue: QueueGuard, holders: int) -> None:
     path = make(queue.path.with_name("wal.db"), "PRAGMA journal_mode = WAL", *SCHEMA.values())
     with contextlib.ExitStack() as stack:
         for _ in range(holders):
@@ -179,18 +163,8 @@ def test_no_file_stays_in_wal_unsaid(queue: Guard, holders: int) -> None:
 # --- failing ----------------------------------------------------------------------------------------------------------
 
 
-def must_close(queue: Guard, path: Path, *kinds: type[Exception]) -> None:
-    """open_queue fails with one of these errors, and while the error is still alive nothing is open any more."""
-    queue.watched = path
-    _, error = queue.attempt("open_queue", path)
-    does = f"raises {one_line(error)}" if error else "returns"
-    must = " or ".join(kind.__name__ for kind in kinds)
-    queue.expect(isinstance(error, kinds), f"{queue.lines[-1]} {does}, must raise {must}")
-    queue.expect(not queue.kept_open, f"{queue.lines[-1]} raises and leaves the file open")
-
-
 @pytest.mark.parametrize("size", [100, 4096])
-def test_what_is_no_database_is_closed(queue: Guard, size: int) -> None:
+def test_what_is_no_database_is_closed(queue: QueueGuard, size: int) -> None:
     path = queue.path.with_name("text.db")
     path.write_bytes(b"no database " * size)
     before = bare(path)
@@ -198,22 +172,11 @@ def test_what_is_no_database_is_closed(queue: Guard, size: int) -> None:
     queue.expect(bare(path) == before, f"{queue.lines[-1]} changes a file that is no database")
 
 
-def test_a_folder_is_no_queue(queue: Guard) -> None:
+def test_a_folder_is_no_queue(queue: QueueGuard) -> None:
     must_close(queue, queue.path.parent, sqlite3.Error, OSError)
 
 
-@contextlib.contextmanager
-def file_size(limit: int) -> Iterator[None]:
-    """No file may grow beyond the limit (bytes); Python ignores the signal that comes with the error."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-def test_both_tables_are_made_or_none(queue: Guard) -> None:
+def test_both_tables_are_made_or_none(queue: QueueGuard) -> None:
     """The disk is full after so many pages: whether that is enough depends on the indexes."""
     for pages in range(1, 16):
         path = queue.path.with_name(f"{pages}.db")

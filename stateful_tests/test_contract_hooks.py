@@ -14,7 +14,7 @@ from model.contract import FAULT_HOOKS, Crash, Enqueue, Finish, Plain, Planted
 from model.port import PLANTS
 from model.queue import ticket_dict
 from stateful_tests.clauses import CHANGES, Fixture, follow
-from stateful_tests.guard import PLANTED_TEXT, Guard
+from stateful_tests.guard import PLANTED_TEXT, QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -57,7 +57,7 @@ SEEN: dict[str, list[tuple[str, str, int]]] = {
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_each_hook_follows_its_change(queue: Guard, name: str) -> None:
+def test_each_hook_follows_its_change(queue: QueueGuard, name: str) -> None:
     program, op = CHANGES[name]
     queue.prepare(program)
     seen: list[tuple[object, ...]] = []
@@ -76,7 +76,7 @@ def arguments(op: Plain) -> list[Any]:
 
 
 def raise_at(
-    queue: Guard, con: sqlite3.Connection, where: str, error: BaseException, first: Callable[[], object] = bool
+    queue: QueueGuard, con: sqlite3.Connection, where: str, error: BaseException, first: Callable[[], object] = bool
 ) -> None:
     """The call on ``con`` must end in the error that its hook raises after doing something of its own."""
     name, hook = HOOKED[where]
@@ -92,7 +92,7 @@ def raise_at(
 
 @pytest.mark.parametrize("error", OTHERS)
 @pytest.mark.parametrize("where", BEFORE_COMMIT)
-def test_no_kind_of_error_is_kept_back(queue: Guard, where: str, error: str) -> None:
+def test_no_kind_of_error_is_kept_back(queue: QueueGuard, where: str, error: str) -> None:
     before = queue.prepare(CHANGES[HOOKED[where][0]][0])
     raise_at(queue, queue.con, where, OTHERS[error](PLANTED_TEXT))
     queue.unchanged(before)
@@ -100,7 +100,7 @@ def test_no_kind_of_error_is_kept_back(queue: Guard, where: str, error: str) -> 
 
 @pytest.mark.parametrize("error", OTHERS)
 @pytest.mark.parametrize("where", AFTER_COMMIT)
-def test_an_error_after_commit_arrives_itself(queue: Guard, where: str, error: str) -> None:
+def test_an_error_after_commit_arrives_itself(queue: QueueGuard, where: str, error: str) -> None:
     before = queue.prepare(CHANGES[HOOKED[where][0]][0])
     raise_at(queue, queue.con, where, OTHERS[error](PLANTED_TEXT))
     queue.expect(queue.rows() != before, f"{queue.lines[-1]} loses what it had committed")
@@ -108,7 +108,7 @@ def test_an_error_after_commit_arrives_itself(queue: Guard, where: str, error: s
 
 
 @pytest.mark.parametrize("where", BEFORE_COMMIT)
-def test_a_hook_may_roll_back_itself(queue: Guard, where: str) -> None:
+def test_a_hook_may_roll_back_itself(queue: QueueGuard, where: str) -> None:
     before = queue.prepare(CHANGES[HOOKED[where][0]][0])
     raise_at(queue, queue.con, where, Exception(PLANTED_TEXT), lambda: queue.con.execute("ROLLBACK").close())
     queue.unchanged(before)
@@ -139,7 +139,7 @@ class Stubborn(sqlite3.Connection):
 
 @pytest.mark.parametrize("error", ["Exception", "KeyboardInterrupt"])
 @pytest.mark.parametrize("where", BEFORE_COMMIT)
-def test_a_failing_rollback_hides_no_error(queue: Guard, where: str, error: str) -> None:
+def test_a_failing_rollback_hides_no_error(queue: QueueGuard, where: str, error: str) -> None:
     before = queue.prepare(CHANGES[HOOKED[where][0]][0])
     with contextlib.closing(sqlite3.connect(queue.path, isolation_level=None, factory=Stubborn)) as con:
         raise_at(queue, con, where, PLANTS[error](PLANTED_TEXT), con.refuse)

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from model.contract import SCHEMA
+from model.contract import SCHEMA, WORKER
 from model.port import one_line
-from stateful_tests.guard import Guard, writing
+from stateful_tests.guard import QueueGuard, writing
+from stateful_tests.opening import open_at_once
 
 pytestmark = pytest.mark.layer("contract")
 
-ROOT = Path(__file__).resolve().parent.parent
 PROCESSES = 8
 
-OPEN = """\
-import sys
-sys.path.insert(0, sys.argv[1])
-from model.port import one_line
-from model.queue import load
-worker = load(sys.argv[2])
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    con = worker.open_queue(sys.argv[3])
-    print(con.execute("PRAGMA journal_mode").fetchone()[0])
-except Exception as error:
-    print(one_line(error))
-"""
 
-
-def test_tables_that_appear_meanwhile_are_kept(queue: Guard) -> None:
+def test_tables_that_appear_meanwhile_are_kept(queue: QueueGuard) -> None:
     for number in range(10):
         path = queue.path.with_name(f"new-{number}.db")
         with writing(path, *SCHEMA.values()):
@@ -56,30 +39,9 @@ def test_tables_that_appear_meanwhile_are_kept(queue: Guard) -> None:
     raise RuntimeError("the writer never let go in time")
 
 
-@contextlib.contextmanager
-def started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process to talk to, killed if it is still there in the end."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:  # noqa: S603 - our own program
-        try:
-            yield child
-        finally:
-            child.kill()
-
-
-def test_many_processes_open_one_new_file(queue: Guard, worker_path: Path) -> None:
+def test_many_processes_open_one_new_file(queue: QueueGuard, worker_path: Path) -> None:
     path = queue.path.with_name("new.db")
-    command = [sys.executable, "-I", "-c", OPEN, str(ROOT), str(worker_path), str(path)]
-    with contextlib.ExitStack() as stack:
-        children = [stack.enter_context(started(command)) for _ in range(PROCESSES)]
-        for child in children:
-            if child.stdout is None or child.stdin is None or child.stdout.readline() != "ready\n":
-                raise RuntimeError("a process did not start")
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("\n")
-            child.stdin.flush()
-        answers = [child.communicate()[0].strip() for child in children]
+    answers = open_at_once(PROCESSES, WORKER, worker_path, path)
     queue.lines.append(f"# {PROCESSES} processes at once: worker.open_queue('new.db')")
     # The lock may take a busy machine longer than the second that each of them waits.
     wrong = [answer for answer in answers if answer not in ("delete", "OperationalError: database is locked")]
@@ -99,7 +61,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_hot_journal_is_rolled_back(queue: Guard) -> None:
+def test_a_hot_journal_is_rolled_back(queue: QueueGuard) -> None:
     queue.other.execute("BEGIN").close()
     columns = "id, qty, status, attempts, max_attempts, token, available_at, deadline"
     rows = [(f"j{number:04}", 5, "pending", 0, 3, 0, 0, 50_000) for number in range(4000)]

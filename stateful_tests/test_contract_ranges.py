@@ -10,7 +10,7 @@ import pytest
 from model.contract import BOUNDS, Claim, Enqueue, Finish, Plain, Redrive, RunOnce, Ticket
 from stateful_tests.clauses import LEASED, STATUSES, Fixture, Program, T, follow
 from stateful_tests.forms import ALPHABET
-from stateful_tests.guard import Guard
+from stateful_tests.guard import QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -68,7 +68,7 @@ def test_every_identifier_is_right_everywhere(lockstep: Fixture) -> None:
 # --- signatures -------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_left_out_has_its_default(queue: Guard) -> None:
+def test_what_is_left_out_has_its_default(queue: QueueGuard) -> None:
     queue.call("enqueue", queue.con, {"id": "a", "qty": 5}, 0, 50_000)
     queue.expect(queue.rows().jobs[0].max_attempts == 3, f"{queue.lines[-1]} must allow 3 attempts")
     ticket = queue.call("claim", queue.con, "w", 0)
@@ -81,7 +81,7 @@ def test_what_is_left_out_has_its_default(queue: Guard) -> None:
     queue.expect(queue.rows().jobs[0].lease_until == 2005, f"{queue.lines[-1]} must lease for 1000 ms")
 
 
-def test_every_argument_has_its_name(queue: Guard) -> None:
+def test_every_argument_has_its_name(queue: QueueGuard) -> None:
     con = queue.con
     queue.call("enqueue", con=con, event={"id": "a", "qty": 5}, now_ms=0, ttl_ms=50_000, max_attempts=3)
     ticket = queue.call("claim", con=con, owner="w", now_ms=0, lease_ms=100, fault=None)

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from model import lease
-from stateful_tests.guard import Guard
+from stateful_tests.guard import QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -32,18 +32,18 @@ DELAYS: dict[str, tuple[tuple[int, int, int, float], int]] = {
 }
 
 
-def check(queue: Guard, arguments: tuple[int, int, int, float], must: int) -> None:
+def check(queue: QueueGuard, arguments: tuple[int, int, int, float], must: int) -> None:
     """The delay, and its type, so that 28.0 and True do not pass for ints."""
     got = queue.call("retry_delay", *arguments)
     queue.expect(type(got) is int and got == must, f"{queue.lines[-1]} returns {got!r}, must return {must}")
 
 
 @pytest.mark.parametrize("clause", DELAYS)
-def test_retry_delay(queue: Guard, clause: str) -> None:
+def test_retry_delay(queue: QueueGuard, clause: str) -> None:
     check(queue, *DELAYS[clause])
 
 
-def test_retry_delay_is_its_formula(queue: Guard, seed: int) -> None:
+def test_retry_delay_is_its_formula(queue: QueueGuard, seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - only repeatable
     for _ in range(2000):
         base_ms, attempt = draw.choice((1, 100, 60_000, draw.randint(1, 60_000))), draw.randint(1, 16)
@@ -53,7 +53,7 @@ def test_retry_delay_is_its_formula(queue: Guard, seed: int) -> None:
         check(queue, arguments, lease.retry_delay(*arguments))
 
 
-def test_retry_delay_leaves_random_numbers_alone(queue: Guard) -> None:
+def test_retry_delay_leaves_random_numbers_alone(queue: QueueGuard) -> None:
     before = random.getstate()
     delays = {queue.call("retry_delay", 3, 100, 1000, 0.7) for _ in range(20)}
     queue.expect(delays == {280}, f"worker.retry_delay(3, 100, 1000, 0.7) returns {delays}, must return 280 each time")

@@ -9,7 +9,7 @@ import pytest
 from model import lease
 from model.contract import Claim, Finish, Job, Return, State, Ticket
 from model.counterexample import differences, source
-from stateful_tests.guard import Guard
+from stateful_tests.guard import QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -35,7 +35,7 @@ def every_kind() -> list[Job]:
     return rows
 
 
-def store(queue: Guard, rows: list[Job]) -> None:
+def store(queue: QueueGuard, rows: list[Job]) -> None:
     """Put the rows into the file over a connection of the harness."""
     marks = ", ".join("?" * len(Job._fields))
     queue.other.execute("BEGIN").close()
@@ -44,7 +44,7 @@ def store(queue: Guard, rows: list[Job]) -> None:
     queue.lines.append(f"# ... and {len(rows)} rows, stored by someone else")
 
 
-def test_a_claim_judges_each_row_by_itself(queue: Guard) -> None:
+def test_a_claim_judges_each_row_by_itself(queue: QueueGuard) -> None:
     state = State(tuple(every_kind()))
     store(queue, list(state.jobs))
     for _ in state.jobs:
@@ -58,14 +58,14 @@ def test_a_claim_judges_each_row_by_itself(queue: Guard) -> None:
 
 
 @pytest.mark.parametrize("status", ["pending", "done", "dead"])
-def test_a_finish_heeds_the_status_alone(queue: Guard, status: str) -> None:
+def test_a_finish_heeds_the_status_alone(queue: QueueGuard, status: str) -> None:
     store(queue, [Job(1, "a", 5, status, 1, 3, 1, 0, 5000, "w", 100, None)])
     before = queue.rows()
     queue.must(Finish(Ticket("a", 5, "w", 1, 1, 100), "ok", 50), Return(value=False))
     queue.unchanged(before)
 
 
-def test_a_finish_heeds_the_deadline_alone(queue: Guard) -> None:
+def test_a_finish_heeds_the_deadline_alone(queue: QueueGuard) -> None:
     store(queue, [Job(1, "a", 5, "leased", 1, 3, 1, 0, 50, "w", 100, None)])
     ticket = Ticket("a", 5, "w", 1, 1, 100)
     before = queue.rows()

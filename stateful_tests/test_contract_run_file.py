@@ -12,7 +12,7 @@ import pytest
 
 from model.contract import Enqueue
 from model.port import one_line
-from stateful_tests.guard import PLANTED_TEXT, Guard, descriptors
+from stateful_tests.guard import PLANTED_TEXT, QueueGuard, descriptors
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -73,7 +73,7 @@ NO_FILES = {
 
 
 @pytest.mark.parametrize("kind", NO_FILES)
-def test_no_queue_file_is_refused(queue: Guard, kind: str) -> None:
+def test_no_queue_file_is_refused(queue: QueueGuard, kind: str) -> None:
     folder = queue.path.parent / "folder"
     folder.mkdir()
     path = NO_FILES[kind](folder)
@@ -88,7 +88,7 @@ def listing(folder: Path) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
-def test_memory_is_no_queue_file(queue: Guard, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_memory_is_no_queue_file(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     (queue.path.parent / "folder").mkdir()
     monkeypatch.chdir(queue.path.parent / "folder")
     _, error = queue.attempt("run_file", path, "w", never, never, 0.5)
@@ -97,7 +97,7 @@ def test_memory_is_no_queue_file(queue: Guard, monkeypatch: pytest.MonkeyPatch, 
     queue.expect(not listing(Path()), f"{queue.lines[-1]} creates {listing(Path())}")
 
 
-def test_a_link_to_a_queue_file_works(queue: Guard) -> None:
+def test_a_link_to_a_queue_file_works(queue: QueueGuard) -> None:
     queue.do(Enqueue("a", 5, 0, 50_000))
     link = queue.path.with_name("link.db")
     link.symlink_to(queue.path)
@@ -144,7 +144,7 @@ ENDS: dict[str, tuple[tuple[Any, ...], Any]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_the_connection_is_closed_after(queue: Guard, end: str) -> None:
+def test_the_connection_is_closed_after(queue: QueueGuard, end: str) -> None:
     readings, answer = ENDS[end]
     if end != "no job":
         queue.do(Enqueue("a", 5, 0, 50_000))
@@ -164,14 +164,14 @@ def test_the_connection_is_closed_after(queue: Guard, end: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "value"), [("owner", ""), ("jitter", 2), ("lease_ms", 0)])
-def test_the_connection_is_closed_after_a_refusal(queue: Guard, place: str, value: object) -> None:
+def test_the_connection_is_closed_after_a_refusal(queue: QueueGuard, place: str, value: object) -> None:
     arguments = {"owner": "w", "clock": lambda: 0, "send": never, "jitter": 0.5, "lease_ms": 1, place: value}
     queue.watched, held = queue.path, descriptors(queue.path)
     error = queue.refused(ValueError, "run_file", queue.path, *arguments.values())
     queue.expect(queue.kept_open == held, f"{queue.lines[-1]} raises {one_line(error)} and leaves the file open")
 
 
-def test_what_is_no_database_is_closed(queue: Guard) -> None:
+def test_what_is_no_database_is_closed(queue: QueueGuard) -> None:
     path = queue.path.with_name("text.db")
     path.write_bytes(b"no database " * 4096)
     queue.watched = path

@@ -12,7 +12,7 @@ import pytest
 from model.contract import LOCKED, Claim, Enqueue, Ran, Return, RunOnce
 from model.port import impatient, one_line
 from model.queue import Worker
-from stateful_tests.guard import PLANTED_TEXT, Guard
+from stateful_tests.guard import PLANTED_TEXT, QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -93,7 +93,7 @@ class Recorder:
         return self.answer
 
 
-def leased(queue: Guard) -> None:
+def leased(queue: QueueGuard) -> None:
     """The one job is leased to ``w`` with token 1, and the connection is idle."""
     (job,) = queue.rows().jobs
     held = job.status, job.owner, job.attempts, job.token, job.lease_until
@@ -103,7 +103,7 @@ def leased(queue: Guard) -> None:
 
 
 @pytest.fixture
-def job(queue: Guard) -> Guard:
+def job(queue: QueueGuard) -> QueueGuard:
     """A queue with one job, due at 0."""
     queue.must(Enqueue("a", 5, 0, 50_000), Return(value=True))
     return queue
@@ -113,7 +113,7 @@ def job(queue: Guard) -> Guard:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_clock_claim_send_clock_finish(job: Guard, answer: str) -> None:
+def test_clock_claim_send_clock_finish(job: QueueGuard, answer: str) -> None:
     run = Recorder([0, 1], ANSWERS[answer](job.worker))
     seen: list[Any] = []
     run.look = lambda: seen.append(job.rows().jobs[0].status)
@@ -126,14 +126,14 @@ def test_clock_claim_send_clock_finish(job: Guard, answer: str) -> None:
     job.expect(job.rows().jobs[0].status == STATUS[answer], f"{job.lines[-1]} must commit {STATUS[answer]!r}")
 
 
-def test_without_a_job_the_clock_is_read_once(queue: Guard) -> None:
+def test_without_a_job_the_clock_is_read_once(queue: QueueGuard) -> None:
     run = Recorder([0, 1])
     got = queue.call("run_once", queue.con, "w", run.clock, run.send, 0.5)
     queue.expect(got is None, f"{queue.lines[-1]} returns {got!r}, must return None")
     queue.expect(run.called == ["clock"], f"{queue.lines[-1]} calls {run.called}, must call clock once")
 
 
-def test_the_send_is_outside_any_transaction(job: Guard) -> None:
+def test_the_send_is_outside_any_transaction(job: QueueGuard) -> None:
     run = Recorder([0, 1])
 
     def look() -> None:
@@ -150,7 +150,7 @@ def test_the_send_is_outside_any_transaction(job: Guard) -> None:
     job.expect(error is None, str(error))
 
 
-def test_each_send_gets_a_new_dict(job: Guard) -> None:
+def test_each_send_gets_a_new_dict(job: QueueGuard) -> None:
     job.must(Enqueue("b", 6, 0, 50_000), Return(value=True))
     run = Recorder([0, 1, 1, 2])
     for _ in range(2):
@@ -162,7 +162,7 @@ def test_each_send_gets_a_new_dict(job: Guard) -> None:
 
 
 @pytest.mark.parametrize("answer", ["True", "Retryable", "Permanent"])
-def test_a_spoiled_dict_does_not_change_the_ticket(job: Guard, answer: str) -> None:
+def test_a_spoiled_dict_does_not_change_the_ticket(job: QueueGuard, answer: str) -> None:
     run = Recorder([0, 1], ANSWERS[answer](job.worker))
     run.look = lambda: run.events[0].update(id="b", qty=6, token=9, owner="x", attempt=9, lease_until=1)
     ran = job.call("run_once", job.con, "w", run.clock, run.send, 0.5)
@@ -174,7 +174,7 @@ def test_a_spoiled_dict_does_not_change_the_ticket(job: Guard, answer: str) -> N
 
 
 @pytest.mark.parametrize("ack", BAD_ACKS)
-def test_only_true_itself_is_an_ack(job: Guard, ack: str) -> None:
+def test_only_true_itself_is_an_ack(job: QueueGuard, ack: str) -> None:
     run = Recorder([0, 1])
 
     def send(event: object) -> object:
@@ -187,7 +187,7 @@ def test_only_true_itself_is_an_ack(job: Guard, ack: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [*ERRORS, "BadAck", "Conflict"])
-def test_the_error_of_a_send_arrives_itself(job: Guard, kind: str) -> None:
+def test_the_error_of_a_send_arrives_itself(job: QueueGuard, kind: str) -> None:
     planted = (ERRORS.get(kind) or getattr(job.worker, kind))(PLANTED_TEXT)
     run = Recorder([0, 1], planted)
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
@@ -196,7 +196,7 @@ def test_the_error_of_a_send_arrives_itself(job: Guard, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "SystemExit"])
-def test_the_error_of_the_first_clock_arrives_itself(job: Guard, kind: str) -> None:
+def test_the_error_of_the_first_clock_arrives_itself(job: QueueGuard, kind: str) -> None:
     before = job.rows()
     run = Recorder([planted := ERRORS[kind](PLANTED_TEXT)])
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
@@ -206,14 +206,14 @@ def test_the_error_of_the_first_clock_arrives_itself(job: Guard, kind: str) -> N
 
 @pytest.mark.parametrize("answer", ["True", "Retryable", "Permanent"])
 @pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "Retryable", "Permanent"])
-def test_the_error_of_the_second_clock_keeps_the_claim(job: Guard, kind: str, answer: str) -> None:
+def test_the_error_of_the_second_clock_keeps_the_claim(job: QueueGuard, kind: str, answer: str) -> None:
     planted = (ERRORS.get(kind) or getattr(job.worker, kind))(PLANTED_TEXT)
     run = Recorder([0, planted], ANSWERS[answer](job.worker))
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
     leased(job)
 
 
-def test_a_locked_finish_keeps_the_claim(job: Guard) -> None:
+def test_a_locked_finish_keeps_the_claim(job: QueueGuard) -> None:
     with impatient(job.con), contextlib.closing(job.connect()) as writer:
         run = Recorder([0, 1])
         run.look = lambda: writer.execute("BEGIN IMMEDIATE").close()
@@ -225,7 +225,7 @@ def test_a_locked_finish_keeps_the_claim(job: Guard) -> None:
     job.must(RunOnce("w", 1000, 1000), Return(Ran("a", 2, "done")))
 
 
-def test_a_locked_claim_sends_nothing(job: Guard) -> None:
+def test_a_locked_claim_sends_nothing(job: QueueGuard) -> None:
     before, run = job.rows(), Recorder([0, 1])
     with impatient(job.con), contextlib.closing(job.connect()) as writer:
         writer.execute("BEGIN IMMEDIATE").close()
@@ -240,7 +240,7 @@ def test_a_locked_claim_sends_nothing(job: Guard) -> None:
 # --- the errors themselves --------------------------------------------------------------------------------------------
 
 
-def test_the_four_errors_are_apart(queue: Guard) -> None:
+def test_the_four_errors_are_apart(queue: QueueGuard) -> None:
     errors = {name: getattr(queue.worker, name) for name in ("Conflict", "Retryable", "Permanent", "BadAck")}
     for name, error in errors.items():
         queue.expect(issubclass(error, Exception), f"worker.{name} must be a subclass of Exception")

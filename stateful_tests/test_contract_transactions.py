@@ -13,18 +13,12 @@ from model.contract import LOCKED, Blocked, Claim, Enqueue, Raise, Reply, Return
 from model.counterexample import show, source
 from model.port import impatient, one_line
 from stateful_tests.clauses import CALLS, CHANGES, EVERY_CALL, Fixture, follow
-from stateful_tests.guard import Guard, writing
+from stateful_tests.guard import QueueGuard, writing
+from stateful_tests.lent import lend
 
 pytestmark = pytest.mark.layer("contract")
 
 MINE = "INSERT INTO redrives (id, token, at_ms, note) VALUES ('mine', 1, 2, 'n')"
-
-
-def lend(queue: Guard, *statements: str) -> None:
-    """Execute the statements on the connection that is lent next."""
-    for statement in statements:
-        queue.con.execute(statement).close()
-        queue.lines.append(f'con1.execute("{statement}")')
 
 
 # --- the caller's own transaction -------------------------------------------------------------------------------------
@@ -32,7 +26,7 @@ def lend(queue: Guard, *statements: str) -> None:
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("name", EVERY_CALL)
-def test_an_open_transaction_stays_the_callers(queue: Guard, name: str, end: str) -> None:
+def test_an_open_transaction_stays_the_callers(queue: QueueGuard, name: str, end: str) -> None:
     program, op = EVERY_CALL[name]
     before = queue.prepare(program)
     lend(queue, "BEGIN IMMEDIATE", MINE)
@@ -50,7 +44,7 @@ def test_an_open_transaction_stays_the_callers(queue: Guard, name: str, end: str
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)
-def test_a_transaction_just_begun_stays_open(queue: Guard, name: str) -> None:
+def test_a_transaction_just_begun_stays_open(queue: QueueGuard, name: str) -> None:
     program, op = EVERY_CALL[name]
     before = queue.prepare(program)
     lend(queue, "BEGIN")
@@ -62,7 +56,7 @@ def test_a_transaction_just_begun_stays_open(queue: Guard, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_write_lock_comes_before_the_first_read(queue: Guard, name: str) -> None:
+def test_the_write_lock_comes_before_the_first_read(queue: QueueGuard, name: str) -> None:
     program, op = CALLS[name]
     queue.prepare(program)
     free: list[str] = []
@@ -82,7 +76,7 @@ def test_the_write_lock_comes_before_the_first_read(queue: Guard, name: str) -> 
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)
-def test_no_lock_is_left_behind(queue: Guard, name: str) -> None:
+def test_no_lock_is_left_behind(queue: QueueGuard, name: str) -> None:
     program, op = EVERY_CALL[name]
     before = queue.prepare(program)
     queue.must(op, lease.step(before, op)[1])
@@ -103,7 +97,7 @@ def test_under_a_reader_nothing_is_changed(lockstep: Fixture, name: str) -> None
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)
-def test_beside_a_writer_nothing_is_changed(queue: Guard, name: str) -> None:
+def test_beside_a_writer_nothing_is_changed(queue: QueueGuard, name: str) -> None:
     program, op = EVERY_CALL[name]
     before = queue.prepare(program)
     must = lease.step(before, op)[1]
@@ -116,7 +110,7 @@ def test_beside_a_writer_nothing_is_changed(queue: Guard, name: str) -> None:
     queue.must(op, must)
 
 
-def test_a_claim_keeps_others_out_until_its_commit(queue: Guard) -> None:
+def test_a_claim_keeps_others_out_until_its_commit(queue: QueueGuard) -> None:
     queue.do(Enqueue("a", 5, 0, 50_000))
     second = queue.open(queue.path)
     second.execute("PRAGMA busy_timeout = 0").close()
@@ -133,7 +127,7 @@ def test_a_claim_keeps_others_out_until_its_commit(queue: Guard) -> None:
     queue.expect(queue.rows().jobs[0].attempts == 1, "two claims at once leave more than one attempt")
 
 
-def test_a_claim_waits_for_a_writer(queue: Guard) -> None:
+def test_a_claim_waits_for_a_writer(queue: QueueGuard) -> None:
     queue.do(Enqueue("a", 5, 0, 50_000))
     for _ in range(10):
         with writing(queue.path):
@@ -151,7 +145,7 @@ def test_a_claim_waits_for_a_writer(queue: Guard) -> None:
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_says_so(queue: Guard) -> None:
+def test_a_full_disk_says_so(queue: QueueGuard) -> None:
     (pages,) = queue.con.execute("PRAGMA page_count").fetchone()
     lend(queue, f"PRAGMA max_page_count = {pages}")
     before, error = queue.rows(), None

@@ -13,7 +13,7 @@ from model.contract import Claim, Enqueue, Finish, State, Ticket
 from model.queue import ticket_dict
 from stateful_tests.clauses import T
 from stateful_tests.forms import WRONG_JITTERS, WRONG_PATHS, fingerprint, wrong_ints, wrong_values
-from stateful_tests.guard import Guard
+from stateful_tests.guard import QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -60,7 +60,7 @@ def places() -> Iterator[Any]:
                 yield pytest.param(function, name, id=f"{function} {name}")
 
 
-def stock(queue: Guard) -> State:
+def stock(queue: QueueGuard) -> State:
     """A leased job, a dead one, and one that is due."""
     for op in (
         Enqueue("buried", 5, 0, 50),
@@ -85,7 +85,7 @@ def with_value(arguments: Arguments, place: str, value: object) -> Arguments:
     return copy
 
 
-def must_refuse(queue: Guard, function: str, arguments: Arguments) -> None:
+def must_refuse(queue: QueueGuard, function: str, arguments: Arguments) -> None:
     """ValueError, no SQL, the arguments as they were."""
     statements: list[str] = []
     before = fingerprint(arguments)
@@ -100,7 +100,7 @@ def must_refuse(queue: Guard, function: str, arguments: Arguments) -> None:
 
 
 @pytest.mark.parametrize(("function", "place"), list(places()))
-def test_a_wrong_value_is_refused(queue: Guard, function: str, place: str) -> None:
+def test_a_wrong_value_is_refused(queue: QueueGuard, function: str, place: str) -> None:
     before, program = stock(queue), list(queue.lines)
     for situation in SITUATIONS[function]:
         name, _, field = place.partition(".")
@@ -111,13 +111,13 @@ def test_a_wrong_value_is_refused(queue: Guard, function: str, place: str) -> No
             queue.unchanged(before)
 
 
-def test_a_cap_below_the_base_is_refused(queue: Guard) -> None:
+def test_a_cap_below_the_base_is_refused(queue: QueueGuard) -> None:
     for base_ms, cap_ms in ((2, 1), (101, 100), (60_000, 59_999), (60_000, 1)):
         queue.refused(ValueError, "retry_delay", 1, base_ms, cap_ms, 0.5)
         queue.did["refused values"] += 1
 
 
-def test_right_arguments_are_never_modified(queue: Guard) -> None:
+def test_right_arguments_are_never_modified(queue: QueueGuard) -> None:
     stock(queue)
     for function, situations in SITUATIONS.items():
         for situation in situations:
@@ -130,7 +130,7 @@ def test_right_arguments_are_never_modified(queue: Guard) -> None:
 # --- run_once and run_file --------------------------------------------------------------------------------------------
 
 
-def runs(queue: Guard, function: str, place: str, value: object, readings: list[object]) -> list[str]:
+def runs(queue: QueueGuard, function: str, place: str, value: object, readings: list[object]) -> list[str]:
     """What a run with one wrong value calls before its ValueError; ``readings`` is what its clock says."""
     called: list[str] = []
 
@@ -150,7 +150,7 @@ def runs(queue: Guard, function: str, place: str, value: object, readings: list[
     return called
 
 
-def watched(queue: Guard, run: Callable[[], list[str]]) -> tuple[list[str], list[str]]:
+def watched(queue: QueueGuard, run: Callable[[], list[str]]) -> tuple[list[str], list[str]]:
     """What the run calls, and the SQL that it executes on the lent connection."""
     statements: list[str] = []
     queue.con.set_trace_callback(statements.append)
@@ -164,7 +164,7 @@ RUN_PLACES = {"owner": "w", "lease_ms": 1000, "now_ms": 50}
 
 @pytest.mark.parametrize("place", RUN_PLACES)
 @pytest.mark.parametrize("function", ["run_once", "run_file"])
-def test_a_run_refuses_a_wrong_value(queue: Guard, function: str, place: str) -> None:
+def test_a_run_refuses_a_wrong_value(queue: QueueGuard, function: str, place: str) -> None:
     before, program = stock(queue), list(queue.lines)
     for value in wrong_values(place, RUN_PLACES[place]):
         queue.lines[:] = program
@@ -176,7 +176,7 @@ def test_a_run_refuses_a_wrong_value(queue: Guard, function: str, place: str) ->
 
 
 @pytest.mark.parametrize("function", ["run_once", "run_file"])
-def test_a_run_refuses_its_jitter_first(queue: Guard, function: str) -> None:
+def test_a_run_refuses_its_jitter_first(queue: QueueGuard, function: str) -> None:
     before, program = stock(queue), list(queue.lines)
     for value in WRONG_JITTERS:
         queue.lines[:] = program
@@ -186,7 +186,7 @@ def test_a_run_refuses_its_jitter_first(queue: Guard, function: str) -> None:
         queue.unchanged(before)
 
 
-def test_a_wrong_second_clock_keeps_the_claim(queue: Guard) -> None:
+def test_a_wrong_second_clock_keeps_the_claim(queue: QueueGuard) -> None:
     for value in wrong_ints("now_ms"):
         queue.lines[1:] = []
         job = queue.did["refused values"]
@@ -201,7 +201,7 @@ def test_a_wrong_second_clock_keeps_the_claim(queue: Guard) -> None:
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_names_no_file_is_refused(queue: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_names_no_file_is_refused(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = queue.path.parent / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -211,7 +211,7 @@ def test_what_names_no_file_is_refused(queue: Guard, monkeypatch: pytest.MonkeyP
         queue.did["refused values"] += 1
 
 
-def test_a_path_object_is_no_way_to_memory(queue: Guard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_object_is_no_way_to_memory(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(queue.path.parent)
 
     class Named:

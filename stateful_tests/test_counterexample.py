@@ -5,17 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from model import lease
-from model.contract import Blocked, Claim, Crash, Enqueue, Finish, Odd, Op, Redrive, Reopen, Return, RunOnce, Ticket
-from model.counterexample import Violation, differences, program, show
+from model import events, lease, queue, store, stream
+from model.contract import (
+    CLIENT,
+    WORKER,
+    Blocked,
+    Claim,
+    Crash,
+    Enqueue,
+    Finish,
+    Kind,
+    Odd,
+    Op,
+    Redrive,
+    Reopen,
+    Return,
+    RunOnce,
+    Ticket,
+)
+from model.counterexample import Line, Violation, differences, program, show
+from model.events import Apply, Consume
 from model.port import connect
-from model.queue import observe
 from stateful_tests.clauses import Pair
 
 TICKET = Ticket("a", 5, "w", token=1, attempt=1, lease_until=100)
@@ -34,19 +50,58 @@ OPS: tuple[Op, ...] = (
 )
 
 
+EVENTS: tuple[events.Op, ...] = (
+    Apply(0, 7),
+    Blocked(Apply(1, -3)),
+    Crash(Apply(1, -3), "after-total", "SystemExit"),
+    Consume(b"EVENT 1 -3\n"),
+    Crash(Consume(b"EVENT 2 0\n"), "after-commit", "KeyboardInterrupt"),
+    Reopen(),
+    Blocked(Consume(b"EVENT 3 1000\n")),
+    Consume(b"EVENT 2 0\n"),
+    Crash(Apply(3, 1000), "after-total", "SIGKILL"),
+    Crash(Consume(b"EVENT 3 1000\n"), "after-commit", "SIGKILL"),
+    Apply(2, 1),
+    Apply(10**50, 0),
+    Consume(b"EVENT 4 07\r\n"),
+    Apply(4, 1001),
+    Consume(b"EVENT 4 -1000\n"),
+)
+"""Each form and each error; the model gives the replies, since only a process of its own can be killed."""
+
+
 def test_a_program_runs_as_it_is_printed(lockstep: Callable[[int], Pair], worker_path: Path, tmp_path: Path) -> None:
     pair = lockstep(2)
     for number, op in enumerate(OPS):
         pair.do(op, 1 + number % 2)
-    folder = tmp_path / "pasted"
-    folder.mkdir()
-    (folder / "worker.py").write_text(worker_path.read_text())
-    source = "\n".join(program(pair.lines))
+    pasted(tmp_path, worker_path, program(pair.lines), WORKER)
+    with closing(connect(tmp_path / "pasted" / WORKER.file)) as con:
+        assert differences(queue.observe(con), pair.state) == ""
+
+
+def test_a_program_of_the_stream_runs_as_it_is_printed(client_path: Path, tmp_path: Path) -> None:
+    state, lines = stream.EMPTY, []
+    for number, op in enumerate(EVENTS):
+        state, reply = stream.step(state, op)
+        lines.append(Line(op, 1 + number % 2, reply))
+    pasted(tmp_path, client_path, program(lines, CLIENT), CLIENT)
+    with closing(connect(tmp_path / "pasted" / CLIENT.file)) as con:
+        assert differences(store.observe(con), state) == ""
+    assert stream.last_of(state) == 4
+
+
+def pasted(folder: Path, module: Path, lines: Sequence[str], kind: Kind) -> None:
+    """Run the program as a reader would, in the folder ``pasted``, beside a copy of the module."""
+    place = folder / "pasted"
+    place.mkdir()
+    (place / f"{kind.name}.py").write_text(module.read_text())
     subprocess.run(  # noqa: S603 - our own source
-        [sys.executable, "-c", source], cwd=folder, env={**os.environ, "PYTHONPATH": ""}, check=True, timeout=60
+        [sys.executable, "-c", "\n".join(lines)],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": ""},
+        check=True,
+        timeout=60,
     )
-    with closing(connect(folder / "queue.db")) as con:
-        assert differences(observe(con), pair.state) == ""
 
 
 def test_each_differing_column_is_named() -> None:

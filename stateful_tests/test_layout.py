@@ -15,7 +15,8 @@ from model import contract, events, store
 from model.diagram import diagram
 from model.queue import Worker, load
 from model.store import Client
-from stateful_tests.machine import QueueMachine
+from stateful_tests.machine import Machine, QueueMachine, rules_of
+from stateful_tests.stream_machine import StoreMachine
 
 if TYPE_CHECKING:
     import client
@@ -92,7 +93,7 @@ def test_the_shipped_client_holds_the_same_literals() -> None:
 
 def test_the_readme_states_the_same_bounds() -> None:
     readme = (ROOT / "README.md").read_text()
-    for name, bound in contract.BOUNDS.items():
+    for name, bound in (contract.BOUNDS | events.BOUNDS).items():
         assert f"| `{name}` | {_power(bound.low)} | {_power(bound.high)} |" in readme
 
 
@@ -114,15 +115,26 @@ def test_the_readmes_wrong_sign_is_one_of_the_workers() -> None:
     assert edit[2] == edit[1].replace("<", "<=")
 
 
-def test_every_operation_has_its_rule() -> None:
-    rules = {name for name, member in vars(QueueMachine).items() if hasattr(member, "hypothesis_stateful_rule")}
-    plain = {"enqueue", "claim", "finish", "redrive"}
-    assert rules == plain | {"run_once", "reopen"}
-    assert {op.__name__.lower() for op in contract.Plain.__args__} == plain
+OPERATIONS = {"worker": contract.Plain.__args__, "client": events.Plain.__args__}
+HOOKS = {"worker": contract.FAULT_HOOKS, "client": events.FAULT_HOOKS}
+RULES: dict[str, tuple[type[Machine], set[str]]] = {
+    "worker": (QueueMachine, {"run_once", "reopen"}),
+    "client": (StoreMachine, {"malformed", "reopen"}),
+}
+"""The machine of each kind, and its rules beside those of the plain operations."""
 
 
-def test_every_hook_belongs_to_an_operation() -> None:
-    assert {hook.op for hook in contract.FAULT_HOOKS} < set(contract.Plain.__args__)
-    for op in contract.Plain.__args__:
-        kept = [hook.kept for hook in contract.FAULT_HOOKS if hook.op is op]
+@pytest.mark.parametrize("name", contract.KINDS)
+def test_every_operation_has_its_rule(name: str) -> None:
+    machine, others = RULES[name]
+    plain = {op.__name__.lower() for op in OPERATIONS[name]}
+    assert rules_of(machine) == plain | others
+    assert not plain & others
+
+
+@pytest.mark.parametrize("name", contract.KINDS)
+def test_every_hook_belongs_to_an_operation(name: str) -> None:
+    assert {hook.op for hook in HOOKS[name]} <= set(OPERATIONS[name])
+    for op in OPERATIONS[name]:
+        kept = [hook.kept for hook in HOOKS[name] if hook.op is op]
         assert kept == sorted(kept), "once kept, a change stays kept"
