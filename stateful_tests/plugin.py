@@ -38,7 +38,7 @@ from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 ROOT: Final = Path(__file__).resolve().parent.parent
 SETTINGS: Final = ROOT / "pyproject.toml"
 IMPORT_SECONDS: Final = 30
-SAMPLED: Final = ("schedules", "atomicity", "delivery", "syscalls")
+SAMPLED: Final = ("contract", "schedules", "atomicity", "delivery", "syscalls")
 SOAK_MINUTES: Final = 10.0
 SETTLED: Final = "fencepost"
 END_AT_FIRST: Final = "ended at the first violation"
@@ -53,7 +53,7 @@ not judged; if neither is, the shipped worker.py and client.py are.
 
   --worker PATH   the lease queue to judge, wherever it lies; it is imported and run, not sandboxed
   --client PATH   the receiver to judge; the same goes for it
-  --profile NAME  ci is the default; quick does less of everything, and only a part of the experiments with processes;
+  --profile NAME  ci is the default; quick does less of everything, and of most checks only one in eight;
                   soak goes on for --minutes, and replays a world so large that it alone takes most of an hour
   --minutes M     how long soak goes on (10)
   --seed N        fixes every random choice; without it one is drawn, and printed at the end

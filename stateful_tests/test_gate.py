@@ -22,7 +22,6 @@ from stateful_tests.results import new_folder
 from stateful_tests.verdict import LAYERS, Check
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = (ROOT / "worker.py").read_text()
 STATEFUL = "stateful_tests/test_stateful.py"
 
 
@@ -61,17 +60,18 @@ def gate(results: Path, *arguments: str) -> Run:
     return Run(done.returncode, done.stdout, done.stderr, results)
 
 
-def edited(tmp_path: Path, old: str, new: str) -> Path:
-    """A copy of the shipped worker with one edit, in a folder of its own."""
-    assert SHIPPED.count(old), f"the edit no longer applies: {old}"
+def edited(tmp_path: Path, old: str, new: str, kind: str = "worker") -> Path:
+    """A copy of the shipped file with one edit, in a folder of its own."""
+    text = (ROOT / f"{kind}.py").read_text()
+    assert text.count(old), f"the edit no longer applies: {old}"
     (tmp_path / "theirs").mkdir()
     file = tmp_path / "theirs" / "queue.py"
-    file.write_text(SHIPPED.replace(old, new))
+    file.write_text(text.replace(old, new))
     return file
 
 
 def test_the_shipped_worker_is_valid(tmp_path: Path) -> None:
-    run = gate(tmp_path, "--seed", "7")
+    run = gate(tmp_path, "--seed", "7", "--worker", str(ROOT / "worker.py"))
     assert (run.status, run.out.splitlines()[-1]) == (0, "verdict: valid"), run.out
     assert run.verdict["verdict"] == "valid"
     assert run.verdict["seed"] == 7
@@ -80,6 +80,30 @@ def test_the_shipped_worker_is_valid(tmp_path: Path) -> None:
     suite = ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     checks = sum(layer["checks"] for layer in run.verdict["layers"])
     assert (int(suite.get("tests", 0)), suite.get("failures"), suite.get("errors")) == (checks, "0", "0")
+
+
+def test_neither_option_judges_both(tmp_path: Path) -> None:
+    run = gate(tmp_path, "stateful_tests/test_transitions.py")
+    assert set(run.verdict["judged"]) == {"worker", "client"}
+    assert {layer["kind"]: layer["word"] for layer in run.verdict["layers"] if layer["name"] == "transitions"} == {
+        "worker": "valid",
+        "client": "valid",
+    }
+
+
+@pytest.mark.parametrize("kind", ["worker", "client"])
+def test_one_option_judges_that_one_only(tmp_path: Path, kind: str) -> None:
+    run = gate(tmp_path, f"--{kind}", str(ROOT / f"{kind}.py"), "stateful_tests/test_transitions.py")
+    assert list(run.verdict["judged"]) == [kind]
+    assert {layer["kind"] for layer in run.verdict["layers"]} == {kind}
+
+
+def test_a_wrong_client_is_invalid(tmp_path: Path) -> None:
+    file = edited(tmp_path, "if seq > last + 1:", "if seq > last + 2:", "client")
+    run = gate(tmp_path, "--client", str(file), "--first")
+    assert (run.status, run.out.splitlines()[-1]) == (1, "verdict: invalid"), run.out
+    assert "must raise Gap" in run.verdict["failures"][0]["difference"]
+    assert run.verdict["unanswered"] == ["ended at the first violation"]
 
 
 WRONG = {
@@ -110,7 +134,7 @@ WRONG = {
 def test_a_wrong_worker_is_invalid(tmp_path: Path, fault: str) -> None:
     old, new, says = WRONG[fault]
     file = edited(tmp_path, old, new)
-    run = gate(tmp_path, "--worker", str(file), "-x")
+    run = gate(tmp_path, "--worker", str(file), "--first")
     assert (run.status, run.out.splitlines()[-1]) == (1, "verdict: invalid"), run.out
     first = run.verdict["failures"][0]
     assert says in first["difference"], first
@@ -138,7 +162,7 @@ FILES = {
     "a syntax error": ("def oh(:", "does not import: SyntaxError"),
     "an exit": ("import sys; sys.exit(0)", "does not import: SystemExit: 0"),
     "a hard exit": ("import os; os._exit(0)", "does not import: it ends the process"),
-    "a missing function": (SHIPPED.replace("def redrive(", "def redrives("), "lacks redrive"),
+    "a missing function": ((ROOT / "worker.py").read_text().replace("def redrive(", "def redrives("), "lacks redrive"),
 }
 
 
