@@ -348,7 +348,9 @@ def kind_of(item: pytest.Item) -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A violation is reported as its own text, and as data beside it."""
     report = yield
     report.user_properties = [(name, _plain(value)) for name, value in report.user_properties]
@@ -357,6 +359,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
         report.longrepr = str(violation)
         data = {"difference": violation.difference, "program": list(violation.program)}
         report.user_properties.append(("violation", data))
+        item.user_properties.append((results.OUTCOME, "violation"))
     return report
 
 
@@ -462,6 +465,7 @@ class Gate:
     def _write(self, verdict: Verdict) -> None:
         option = self.config.option
         results.write(self.folder, verdict, option)
+        results.tell_errors_apart(Path(option.xmlpath))
         terminal = self.config.get_terminal_writer()
         terminal.line()
         for line, colour in self._lines(verdict):

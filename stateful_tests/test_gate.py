@@ -262,3 +262,25 @@ def folders(pid: int) -> list[Path]:
 
 def databases(pid: int) -> list[Path]:
     return [file for folder in folders(pid) for file in folder.rglob("*.db")]
+
+
+REMEMBERS = """\
+    known = vars(enqueue).setdefault(con.execute("PRAGMA database_list").fetchone()[2], {})
+    if known.get(job["id"]) == job["qty"]:
+        return False
+    new = _write(con, insert)
+    known[job["id"]] = job["qty"]
+    return new"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("    return _write(con, insert)", REMEMBERS, ("unknown", False, True)),
+        ("_DUE} <= :now_ms", "_DUE} < :now_ms", ("invalid", True, False)),
+    ],
+)
+def test_junit_tells_failures_from_errors(tmp_path: Path, old: str, new: str, words: tuple[str, bool, bool]) -> None:
+    run = gate(tmp_path, "--worker", str(edited(tmp_path, old, new)), "stateful_tests/test_transitions.py")
+    suite = ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0]  # noqa: S314 - our own file
+    assert (run.verdict["verdict"], suite.get("failures") != "0", suite.get("errors") != "0") == words
