@@ -368,10 +368,10 @@ async def _close(writer: asyncio.StreamWriter, timeout: float) -> None:
     try:
         sent, _ = await asyncio.wait([closed], timeout=timeout)
     finally:
-        # Not once it is closed: a transport that was closed by its last write has let go of its loop.
-        if not closed.done():
+        # Not where all is sent: a transport that was closed by its last write has let go of its loop.
+        if writer.transport.get_write_buffer_size():
             writer.transport.abort()
-            await asyncio.wait([closed])
+        await asyncio.wait([closed])
         error = closed.exception()
     if not sent:
         raise TimeoutError("the publisher does not read what it is sent")

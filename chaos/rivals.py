@@ -8,7 +8,7 @@ from typing import Final
 from chaos.experiments import ENQUEUES, SCENES
 from chaos.matrix import Scene
 from chaos.schedules import by_hook
-from chaos.stages import BEFORE_BEGIN
+from chaos.stages import BEFORE_BEGIN, BEFORE_SECOND_BEGIN
 from chaos.stream_experiments import SCENES as STREAM_SCENES
 from chaos.stream_experiments import WAYS
 from model import contract, events, lease, stream
@@ -72,7 +72,7 @@ def _other(delta: int) -> int:
 
 
 def _begins(*ops: type) -> tuple[Hook, ...]:
-    return tuple(Hook(BEFORE_BEGIN, op, kept=False) for op in ops)
+    return tuple(Hook(name, op, kept=False) for name in (BEFORE_BEGIN, BEFORE_SECOND_BEGIN) for op in ops)
 
 
 QUEUE_SCHEDULES: Final = by_hook(

@@ -1,14 +1,16 @@
 """Two operations, interleaved: A stands in one of its hooks while B runs over another connection, or a reader comes.
 
-Before A's BEGIN, B comes first, whatever A may have read already. Before A's COMMIT, B is refused as locked and nothing
-of it happens. After A's COMMIT, B is ordered after A. In all of it A answers as if nobody had been beside it, unless
-its hook fails; then what it did is lost or kept as the hook table says. A reader who stays makes a COMMIT that is still
-to come fail as locked; once he has left, A can be done again.
+Before A's BEGIN, B comes first, whatever A may have read already; if A has a second BEGIN, some order must still
+explain both. Before A's COMMIT, B is refused as locked and nothing of it happens. After A's COMMIT, B is ordered after
+A. In all of it A answers as if nobody had been beside it, unless its hook fails; then what it did is lost or kept as
+the hook table says. A reader who stays makes a COMMIT that is still to come fail as locked; once he has left, A can be
+done again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,9 +19,9 @@ from typing import Any, NoReturn
 
 from chaos.matrix import Scene, Void
 from chaos.prepared import Differs, opened
-from chaos.stages import BEFORE_BEGIN
+from chaos.stages import BEFORE_BEGIN, BEFORE_SECOND_BEGIN
 from model.contract import LOCKED, Blocked, Crash, Hook, Reply
-from model.counterexample import Line, Violation, differences, program, reply_differs, source
+from model.counterexample import Line, Rows, Violation, differences, program, reply_differs, source
 from model.port import Subject, connect, consistent, impatient, perform
 
 
@@ -49,7 +51,7 @@ Rivals = Callable[[Scene], Iterable[tuple[Any, bool]]]
 
 def schedules(hook: Hook, scenes: Iterable[Scene], rivals: Rivals) -> Iterator[Schedule]:
     """Every scene that reaches the hook, or a BEGIN, with every rival; in a hook ended well and badly, and a reader."""
-    in_hook = hook.name != BEFORE_BEGIN
+    in_hook = hook.name not in (BEFORE_BEGIN, BEFORE_SECOND_BEGIN)
     for scene in scenes:
         if type(scene.op) is hook.op:
             for rival, locks in rivals(scene):
@@ -80,6 +82,8 @@ def check(schedule: Schedule, subject: Subject[Any, Any]) -> None:
             stage.expect(op, 1, perform(subject, first, op))
         if schedule.hook.name == BEFORE_BEGIN:
             stage.run_late(first, second)
+        elif schedule.hook.name == BEFORE_SECOND_BEGIN:
+            stage.run_between(first, second)
         elif schedule.rival is None:
             stage.run_under_reader(first)
         else:
@@ -124,20 +128,45 @@ class _Stage:
 
     def run_late(self, first: sqlite3.Connection, second: sqlite3.Connection) -> None:
         """B on the second connection just before A's BEGIN on the first one; that A reads meanwhile may lock B out."""
-        op, rival, said = self.schedule.scene.op, self.schedule.rival, list[Reply]()
-
-        def trace(sql: str) -> None:
-            if not said and sql.lstrip().upper().startswith("BEGIN"):
-                said.append(perform(self.subject, second, rival))
-
-        first.set_trace_callback(trace)
-        got = perform(self.subject, first, op)
-        first.set_trace_callback(None)
+        op, rival = self.schedule.scene.op, self.schedule.rival
+        got, said = self._at_begin(1, first, second)
         if said and said[0] != LOCKED:
             self.expect(rival, 2, said[0])
         self.expect(op, 1, got)
         if not said:
             self.fail(f"{source(op)} never came to its BEGIN")
+
+    def run_between(self, first: sqlite3.Connection, second: sqlite3.Connection) -> None:
+        """B just before A's second BEGIN, if A has one: replies and rows must be those of A and B in some order."""
+        op, rival = self.schedule.scene.op, self.schedule.rival
+        got, said = self._at_begin(2, first, second)
+        if not said or said[0] == LOCKED:
+            self.expect(op, 1, got)
+            return
+        replies, rows = {op: got, rival: said[0]}, self._rows()
+        for order in ((rival, op), (op, rival)):
+            state, explained = self.state, True
+            for each in order:
+                state, want = self.subject.model.step(state, each)
+                explained &= not reply_differs(each, replies[each], want)
+            if explained and not isinstance(rows, str) and not differences(rows, state):
+                self.state = state
+                return
+        self.lines += [Line(op, 1, got), Line(rival, 2, said[0])]
+        self.fail(f"{source(op)} has a second BEGIN, and no order explains what it and {source(rival, 'con2')} leave")
+
+    def _at_begin(self, nth: int, first: sqlite3.Connection, second: sqlite3.Connection) -> tuple[Reply, list[Reply]]:
+        """A's reply, and what B replied just before A's BEGIN of that number; nothing if A has none."""
+        said, begins = list[Reply](), itertools.count(1)
+
+        def trace(sql: str) -> None:
+            if sql.lstrip().upper().startswith("BEGIN") and next(begins) == nth:
+                said.append(perform(self.subject, second, self.schedule.rival))
+
+        first.set_trace_callback(trace)
+        got = perform(self.subject, first, self.schedule.scene.op)
+        first.set_trace_callback(None)
+        return got, said
 
     def run_under_reader(self, first: sqlite3.Connection) -> None:
         """A with a reader from its hook on; then, when he has left, A again."""
@@ -165,14 +194,17 @@ class _Stage:
             self.fail(f"{source(op, f'con{con}')} {difference}")
 
     def compare(self) -> None:
+        rows = self._rows()
+        if difference := rows if isinstance(rows, str) else differences(rows, self.state):
+            self.fail(difference)
+
+    def _rows(self) -> Rows | str:
+        """What another connection sees, or why it cannot read."""
         try:
             with contextlib.closing(connect(self.subject.path)) as con:
-                rows = self.subject.ranked(self.subject.observe(con))
-                difference = differences(rows, self.state)
+                return self.subject.ranked(self.subject.observe(con))
         except sqlite3.Error as error:
-            difference = f"another connection cannot read: {error}"
-        if difference:
-            self.fail(difference)
+            return f"another connection cannot read: {error}"
 
     def fail(self, what: str) -> NoReturn:
         schedule = self.schedule

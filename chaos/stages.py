@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 BEFORE_BEGIN: Final = "before-begin"
+BEFORE_SECOND_BEGIN: Final = "before-second-begin"
 BEFORE_CREATE: Final = "before-create"
 BEFORE_SECOND_CREATE: Final = "before-second-create"
 AFTER_WRITE: Final = "after-write"

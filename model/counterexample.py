@@ -39,7 +39,7 @@ class Violation(AssertionError):
 
     def __init__(self, difference: str, program: Sequence[str] = ()) -> None:
         super().__init__(difference)
-        self.difference = " ".join(difference.split())
+        self.difference = " ".join(line.strip() for line in difference.splitlines())
         self.program = tuple(program)
 
     def __str__(self) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from stateful_tests.verdict import Verdict
 
-
 OUTCOME = "outcome"
 """The property in JUnit that a check has which found a violation."""
 

@@ -204,3 +204,10 @@ def test_a_smaller_number_refuses_the_ticket(lockstep: Fixture, field: str) -> N
     ticket = replace(AGAIN, **{field: getattr(AGAIN, field) - 1})
     program = (*LEASED, (Claim("w", 100, 100), AGAIN), (Finish(ticket, "ok", 150), False), holds("a", status="leased"))
     follow(lockstep(), program)
+
+
+@pytest.mark.parametrize("outcome", ["ok", "permanent"])
+@pytest.mark.parametrize("delay_ms", [49_949, 49_950, 60_000])
+def test_a_delay_matters_to_a_retry_alone(lockstep: Fixture, outcome: str, delay_ms: int) -> None:
+    status = {"ok": "done", "permanent": "dead"}[outcome]
+    follow(lockstep(), (*LEASED, (Finish(T, outcome, 50, delay_ms), status), holds("a", available_at=50)))

@@ -145,3 +145,26 @@ def test_a_failing_rollback_hides_no_error(queue: QueueGuard, where: str, error:
         raise_at(queue, con, where, PLANTS[error](PLANTED_TEXT), con.refuse)
         queue.unchanged(before)
         queue.idle(con)
+
+
+class Falsy:
+    """A hook that is false, and writes down where it was called."""
+
+    def __init__(self) -> None:
+        self.reached: list[str] = []
+
+    def __call__(self, hook: str) -> None:
+        self.reached.append(hook)
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def test_a_hook_that_is_false_is_called(queue: QueueGuard) -> None:
+    queue.call("enqueue", queue.con, {"id": "a", "qty": 5}, 0, 50_000)
+    hook = Falsy()
+    ticket = queue.call("claim", queue.con, "w", 0, 100, fault=hook)
+    queue.call("finish", queue.con, ticket, "permanent", 50, fault=hook)
+    queue.call("redrive", queue.con, "a", 60, 100, "n", fault=hook)
+    must = [hook.name for hook in FAULT_HOOKS]
+    queue.expect(hook.reached == must, f"a hook that is false is called at {hook.reached}, must be at {must}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from model import lease
@@ -32,6 +34,16 @@ def test_a_locked_call_leaves_every_setting(queue: QueueGuard, name: str) -> Non
         queue.must(op, LOCKED, must)
         queue.other.execute("ROLLBACK").close()
     compare(queue, lent)
+
+
+@pytest.mark.parametrize("name", EVERY_CALL)
+def test_rows_of_another_class_say_the_same(queue: QueueGuard, name: str) -> None:
+    program, op = EVERY_CALL[name]
+    after, must = lease.step(queue.prepare(program), op)
+    queue.con.row_factory = sqlite3.Row
+    queue.lines.append("con1.row_factory = sqlite3.Row")
+    queue.must(op, must)
+    queue.unchanged(after)
 
 
 WRONG: dict[str, tuple[object, ...]] = {

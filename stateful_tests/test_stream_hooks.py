@@ -103,6 +103,24 @@ def test_without_a_change_no_hook_is_called(store: StoreGuard, name: str) -> Non
     store.unchanged(before)
 
 
+class Calls(list[str]):
+    """A hook that keeps what it is called with, and counts as false until then."""
+
+    __slots__ = ()
+
+    def __call__(self, hook: str) -> None:
+        self.append(hook)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_hook_that_counts_as_false_is_called(store: StoreGuard, name: str) -> None:
+    program, op = CHANGES[name]
+    store.prepare(program)
+    store.call(function(op), store.con, *astuple(op), hook := Calls())
+    must = ["after-total", "after-commit"]
+    store.expect(hook == must, f"{store.lines[-1]}, a hook that counts as false, calls {hook}, must call {must}")
+
+
 def raise_at(
     store: StoreGuard, con: sqlite3.Connection, where: str, error: BaseException, first: Callable[[], object] = bool
 ) -> None:

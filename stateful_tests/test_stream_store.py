@@ -68,7 +68,7 @@ def test_the_connection_has_its_settings(store: StoreGuard) -> None:
     (mode,) = con.execute("PRAGMA journal_mode").fetchone()
     store.expect(mode == "delete", f"{store.lines[-1]} has journal_mode {mode!r}, must have 'delete'")
     (level,) = con.execute("PRAGMA synchronous").fetchone()
-    store.expect(level >= 2, f"{store.lines[-1]} has synchronous {level}, must have 2 (FULL) or more")
+    store.expect(level == 2, f"{store.lines[-1]} has synchronous {level}, must have 2 (FULL)")
 
 
 def test_each_opening_is_a_connection_of_its_own(store: StoreGuard) -> None:

@@ -177,7 +177,10 @@ def _judge(sessions: Sessions, course: Course, fragment: bool, planted: Exceptio
         sessions.raises()
     else:
         sessions.returns(*last_and_total(course.state))
-    sessions.heard_exactly(resume_line(stream.last_of(course.states[0])) + b"".join(course.acks))
+    want = resume_line(stream.last_of(course.states[0])) + b"".join(course.acks)
+    if not course.refused or not want.startswith(sessions.publisher.heard):
+        # A socket that is closed with something unread is reset, and what the kernel has not sent yet is lost.
+        sessions.heard_exactly(want)
     sessions.agrees(course.state)
 
 
