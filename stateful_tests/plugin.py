@@ -42,6 +42,8 @@ SAMPLED: Final = ("contract", "schedules", "atomicity", "delivery", "syscalls")
 SOAK_MINUTES: Final = 10.0
 SETTLED: Final = "fencepost"
 END_AT_FIRST: Final = "ended at the first violation"
+GIVEN_UP_AFTER: Final = 3
+TIMED_OUT: Final = "from pytest-timeout"
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
 
@@ -186,7 +188,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     if is_xdist_worker(config):
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
-        _register_first(config)
+        config.pluginmanager.register(Ending(config), "fencepost-ending")
         return
     option.base = option.basetemp
     option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
@@ -195,13 +197,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
     if option.gate and not option.collectonly:
         config.pluginmanager.register(Gate(config), "fencepost-gate")
-    violation_file(config).unlink(missing_ok=True)
-    _register_first(config)
-
-
-def _register_first(config: pytest.Config) -> None:
-    if config.option.first:
-        config.pluginmanager.register(First(config), "fencepost-first")
+        reason_file(config).unlink(missing_ok=True)
+        config.pluginmanager.register(Ending(config), "fencepost-ending")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -379,28 +376,39 @@ def find_violation(error: BaseException) -> Violation | None:
     return None
 
 
-class First:
-    """Ends the run once a violation is known: in this process, and by way of a file in every other one."""
+class Ending:
+    """Ends the run for what one check has shown: in this process, and by way of a file in every other one.
+
+    The first violation, if that was asked for; and a module that hangs, of which the rest would take hours.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
-        self.found = violation_file(config)
+        self.first, self.folder, self.reason = config.option.first, Path(config.option.base), reason_file(config)
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self.session = session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if _is_violation(report):
-            self.found.touch()
-            self.session.shouldstop = END_AT_FIRST
+        if self.first and _is_violation(report):
+            self._end(END_AT_FIRST)
+        elif report.failed and TIMED_OUT in report.longreprtext:
+            digest = hashlib.sha256(report.nodeid.encode()).hexdigest()
+            (self.folder / f"hung-{digest}").touch()
+            if len(list(self.folder.glob("hung-*"))) >= GIVEN_UP_AFTER:
+                self._end(f"given up after {GIVEN_UP_AFTER} checks that did not come back")
 
     def pytest_runtest_protocol(self) -> None:
-        if self.found.exists():
-            self.session.shouldstop = END_AT_FIRST
+        if self.reason.exists():
+            self.session.shouldstop = self.reason.read_text()
+
+    def _end(self, reason: str) -> None:
+        self.reason.write_text(reason)
+        self.session.shouldstop = reason
 
 
-def violation_file(config: pytest.Config) -> Path:
-    """Is there once a run that is to end at its first violation has found one."""
-    return Path(config.option.base) / "violation"
+def reason_file(config: pytest.Config) -> Path:
+    """Is there once the run was ended early, and says why."""
+    return Path(config.option.base) / "ended"
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
@@ -444,7 +452,7 @@ class Gate:
 
     def _verdict(self, exitstatus: int) -> Verdict:
         checks = [_check(nodeid, reports) for nodeid, reports in self.reports.items()]
-        ended = violation_file(self.config).exists()
+        ended = reason_file(self.config).exists()
         missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
         known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
         return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
@@ -457,7 +465,7 @@ class Gate:
         status = pytest.ExitCode(exitstatus)
         ended = status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
         early = f"pytest ended early: {status.name.lower().replace('_', ' ')}"
-        early = END_AT_FIRST if violation_file(config).exists() else early
+        early = reason_file(config).read_text() if reason_file(config).exists() else early
         return ["only a part of the checks was chosen"] * bool(partial) + [early] * ended
 
     # --- what is written ----------------------------------------------------------------------------------------------

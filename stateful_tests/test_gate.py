@@ -284,3 +284,13 @@ def test_junit_tells_failures_from_errors(tmp_path: Path, old: str, new: str, wo
     run = gate(tmp_path, "--worker", str(edited(tmp_path, old, new)), "stateful_tests/test_transitions.py")
     suite = ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0]  # noqa: S314 - our own file
     assert (run.verdict["verdict"], suite.get("failures") != "0", suite.get("errors") != "0") == words
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_module_that_hangs_is_given_up(tmp_path: Path, processes: str) -> None:
+    file = edited(tmp_path, '    owner = _identifier("owner", owner)\n', "    while True: pass\n")
+    run = gate(
+        tmp_path, "--worker", str(file), "-n", processes, "--timeout", "1", "stateful_tests/test_contract_claim.py"
+    )
+    assert (run.status, run.verdict["verdict"]) == (2, "unknown")
+    assert "given up after 3 checks that did not come back" in run.verdict["unanswered"]
