@@ -426,6 +426,8 @@ class Gate:
         option = config.option
         option.tbstyle, option.reportchars = "no", "N"
         option.xmlpath = option.xmlpath or str(self.folder / "junit.xml")
+        # What a run leaves whose process the judged module ends.
+        results.write(self.folder, judge((), option.judged, reasons=["the run did not come to its end"]), option)
 
     def pytest_sessionstart(self) -> None:
         option = self.config.option
