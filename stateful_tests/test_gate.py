@@ -100,7 +100,7 @@ def test_one_option_judges_that_one_only(tmp_path: Path, kind: str) -> None:
 
 def test_a_wrong_client_is_invalid(tmp_path: Path) -> None:
     file = edited(tmp_path, "if seq > last + 1:", "if seq > last + 2:", "client")
-    run = gate(tmp_path, "--client", str(file), "--first")
+    run = gate(tmp_path, "--client", str(file), "--first", "--profile", "ci")
     assert (run.status, run.out.splitlines()[-1]) == (1, "verdict: invalid"), run.out
     assert "must raise Gap" in run.verdict["failures"][0]["difference"]
     assert run.verdict["unanswered"] == ["ended at the first violation"]
@@ -134,14 +134,14 @@ WRONG = {
 def test_a_wrong_worker_is_invalid(tmp_path: Path, fault: str) -> None:
     old, new, says = WRONG[fault]
     file = edited(tmp_path, old, new)
-    run = gate(tmp_path, "--worker", str(file), "--first")
+    run = gate(tmp_path, "--worker", str(file), "--first", "--profile", "ci")
     assert (run.status, run.out.splitlines()[-1]) == (1, "verdict: invalid"), run.out
     first = run.verdict["failures"][0]
     assert says in first["difference"], first
     line = f"{first['layer']}: {first['title']}: {first['difference']}"
     assert line in run.out.splitlines()
     replay = next(text for text in run.out.splitlines() if text.startswith("  replay  "))
-    assert f" --worker {file} --profile quick --seed " in replay
+    assert f" --worker {file} --profile ci --seed " in replay
     assert replay.endswith(shlex.quote(first["nodeid"]))
 
 
