@@ -74,8 +74,12 @@ def by_hook(hooks: Iterable[Hook], scenes: Iterable[Scene], rivals: Rivals) -> d
 # --- one schedule -----------------------------------------------------------------------------------------------------
 
 
-def check(schedule: Schedule, subject: Subject[Any, Any]) -> None:
-    """Run one schedule on a new file; a Violation with the program if anything differs from the model."""
+def check(schedule: Schedule, subject: Subject[Any, Any]) -> bool:
+    """Run one schedule on a new file, and say whether ``op`` came to where it is held: there need be no second BEGIN.
+
+    A Violation with the program if anything differs from the model.
+    """
+    held = True
     stage = _Stage(schedule, subject, subject.model.EMPTY)
     with stage.open() as first, stage.open() as second, impatient(first), impatient(second):
         for op in schedule.scene.setup:
@@ -83,7 +87,7 @@ def check(schedule: Schedule, subject: Subject[Any, Any]) -> None:
         if schedule.hook.name == BEFORE_BEGIN:
             stage.run_late(first, second)
         elif schedule.hook.name == BEFORE_SECOND_BEGIN:
-            stage.run_between(first, second)
+            held = stage.run_between(first, second)
         elif schedule.rival is None:
             stage.run_under_reader(first)
         else:
@@ -91,6 +95,7 @@ def check(schedule: Schedule, subject: Subject[Any, Any]) -> None:
         if first.in_transaction or second.in_transaction:
             stage.fail("a transaction is left open on its connection")
         stage.compare()
+    return held
 
 
 @dataclass(slots=True)
@@ -136,24 +141,30 @@ class _Stage:
         if not said:
             self.fail(f"{source(op)} never came to its BEGIN")
 
-    def run_between(self, first: sqlite3.Connection, second: sqlite3.Connection) -> None:
-        """B just before A's second BEGIN, if A has one: replies and rows must be those of A and B in some order."""
+    def run_between(self, first: sqlite3.Connection, second: sqlite3.Connection) -> bool:
+        """B just before A's second BEGIN; whether A has one. What comes of it must be A and B in some order."""
         op, rival = self.schedule.scene.op, self.schedule.rival
         got, said = self._at_begin(2, first, second)
         if not said or said[0] == LOCKED:
             self.expect(op, 1, got)
-            return
-        replies, rows = {op: got, rival: said[0]}, self._rows()
-        for order in ((rival, op), (op, rival)):
+        else:
+            self._explain(Line(op, 1, got), Line(rival, 2, said[0]))
+        return bool(said)
+
+    def _explain(self, mine: Line, theirs: Line) -> None:
+        """Go on to where an order of the two leads that explains both replies and the rows."""
+        rows = self._rows()
+        for order in ((theirs, mine), (mine, theirs)):
             state, explained = self.state, True
-            for each in order:
-                state, want = self.subject.model.step(state, each)
-                explained &= not reply_differs(each, replies[each], want)
+            for line in order:
+                state, want = self.subject.model.step(state, line.op)
+                explained &= not reply_differs(line.op, line.reply, want)
             if explained and not isinstance(rows, str) and not differences(rows, state):
                 self.state = state
                 return
-        self.lines += [Line(op, 1, got), Line(rival, 2, said[0])]
-        self.fail(f"{source(op)} has a second BEGIN, and no order explains what it and {source(rival, 'con2')} leave")
+        self.lines += [mine, theirs]
+        both = f"it and {source(theirs.op, 'con2')}"
+        self.fail(f"{source(mine.op)} has a second BEGIN, and no order explains what {both} leave")
 
     def _at_begin(self, nth: int, first: sqlite3.Connection, second: sqlite3.Connection) -> tuple[Reply, list[Reply]]:
         """A's reply, and what B replied just before A's BEGIN of that number; nothing if A has none."""

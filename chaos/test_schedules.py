@@ -23,12 +23,10 @@ def _name(hook: Hook) -> str:
 @pytest.mark.parametrize("hook", QUEUE_SCHEDULES, ids=_name)
 def test_a_rival_is_refused_or_comes_after(hook: Hook, worker: Worker, tmp_path: Path, did: Counter[str]) -> None:
     for number, schedule in enumerate(QUEUE_SCHEDULES[hook]):
-        check(schedule, Queue(worker, tmp_path / f"{number}.db"))
-        did["schedules"] += 1
+        did["schedules"] += check(schedule, Queue(worker, tmp_path / f"{number}.db"))
 
 
 @pytest.mark.parametrize("hook", STREAM_SCHEDULES, ids=_name)
 def test_a_rival_event_is_refused_or_comes_after(hook: Hook, client: Client, tmp_path: Path, did: Counter[str]) -> None:
     for number, schedule in enumerate(STREAM_SCHEDULES[hook]):
-        check(schedule, Store(client, tmp_path / f"{number}.db"))
-        did["schedules"] += 1
+        did["schedules"] += check(schedule, Store(client, tmp_path / f"{number}.db"))

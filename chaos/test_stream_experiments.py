@@ -345,11 +345,25 @@ STALE: Final = (
 )
 """It reads its cursor before it has the lock."""
 
+IN_A_TRANSACTION: Final = (
+    (
+        "    last, _ = _checkpoint(con)\n    if fresh",
+        "    last, _ = _write(con, lambda: _checkpoint(con))\n    if fresh",
+    ),
+)
+
 WRONG_RIVALS: Final[dict[str, tuple[str, tuple[tuple[str, str], ...], str]]] = {
     "reads its cursor before its BEGIN": (
         stages.BEFORE_BEGIN,
         STALE,
         "client.apply_event(con1, 0, 7) raises IntegrityError: UNIQUE constraint failed: ledger.seq, must return False",
+    ),
+    "reads its cursor in a transaction before": (
+        stages.BEFORE_SECOND_BEGIN,
+        (*STALE, *IN_A_TRANSACTION),
+        "client.apply_event(con1, 0, 7) has a second BEGIN, and no order explains what it and {} leave".format(
+            "client.apply_event(con2, 0, 7)"
+        ),
     ),
     "begins without the write lock": (
         "after-total",
@@ -396,6 +410,18 @@ def test_a_wrong_schedule_is_told_at_once(
     assert caught.value.program[-1].endswith(f"while con1 stands in {hook}")
 
 
-def _check_all(schedules: Iterable[Schedule], client: Client, folder: Path) -> None:
-    for number, schedule in enumerate(schedules):
-        check_schedule(schedule, Store(client, folder / f"{number}.db"))
+def test_a_transaction_before_may_look(tmp_path: Path) -> None:
+    client = load(
+        module(tmp_path, ("    if fresh := _write", "    _write(con, lambda: False)\n    if fresh := _write"))
+    )
+    for hook, schedules in STREAM_SCHEDULES.items():
+        if hook.name == stages.BEFORE_SECOND_BEGIN:
+            assert _check_all(schedules, client, tmp_path / hook.op.__name__) > 0
+
+
+def _check_all(schedules: Iterable[Schedule], client: Client, folder: Path) -> int:
+    """How many of them came to where the operation is held."""
+    folder.mkdir(exist_ok=True)
+    return sum(
+        check_schedule(schedule, Store(client, folder / f"{number}.db")) for number, schedule in enumerate(schedules)
+    )
