@@ -328,6 +328,19 @@ def by_op(hooks: tuple[Hook, ...]) -> dict[type, tuple[Hook, ...]]:
     return {op: tuple(hook for hook in hooks if hook.op is op) for op in dict.fromkeys(hook.op for hook in hooks)}
 
 
+def called(op: object, hooks: tuple[Hook, ...]) -> tuple[Hook, ...]:
+    """The hooks that ``op``, whose own are ``hooks``, calls where it makes its change.
+
+    A crash reaches none beyond its own; a blocked operation none beyond the COMMIT that fails.
+    """
+    if isinstance(op, Blocked):
+        return tuple(hook for hook in hooks if not hook.kept)
+    names = [hook.name for hook in hooks]
+    if isinstance(op, Crash) and op.hook in names:
+        return hooks[: names.index(op.hook) + 1]
+    return hooks
+
+
 _HOOKS_OF: Final = by_op(FAULT_HOOKS)
 
 

@@ -38,7 +38,9 @@ from model.contract import (
     RunOnce,
     State,
     Ticket,
+    called,
     hooks_of,
+    plain,
 )
 
 Step = tuple[State, Reply]
@@ -52,8 +54,8 @@ remembered = lru_cache(maxsize=1 << 16)
 
 def step(state: State, op: Op) -> Step:
     """What ``op`` leaves behind and what it answers; total over every state and every operation."""
-    plain = op.op if isinstance(op, Crash | Blocked) else op
-    if not isinstance(plain, RunOnce) and not in_bounds(plain):
+    asked = plain(op)
+    if not isinstance(asked, RunOnce) and not in_bounds(asked):
         return state, REFUSED
     return apply(state, op)
 
@@ -83,23 +85,9 @@ def apply(state: State, op: Op) -> Step:
 
 
 def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
-    """The hooks that ``op`` calls, in order: all of its own if it makes its change, otherwise none (T6).
-
-    A crash reaches none beyond its own; a blocked operation none beyond the COMMIT that fails.
-    """
-    _, reply = step(state, op.op if isinstance(op, Crash | Blocked) else op)
-    return hooks_called(op) if made_its_change(reply) else ()
-
-
-def hooks_called(op: Op) -> tuple[Hook, ...]:
-    """The hooks that ``op`` calls where it makes its change."""
-    hooks = hooks_of(op.op if isinstance(op, Crash | Blocked) else op)
-    if isinstance(op, Blocked):
-        return tuple(hook for hook in hooks if not hook.kept)
-    names = [hook.name for hook in hooks]
-    if isinstance(op, Crash) and op.hook in names:
-        return hooks[: names.index(op.hook) + 1]
-    return hooks
+    """The hooks that ``op`` calls, in order: those of ``called`` if it makes its change, otherwise none (T6)."""
+    _, reply = step(state, plain(op))
+    return called(op, hooks_of(plain(op))) if made_its_change(reply) else ()
 
 
 def made_its_change(reply: Reply) -> bool:

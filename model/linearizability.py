@@ -14,7 +14,7 @@ from math import inf
 from typing import Generic, Literal, TypeVar
 
 from model import lease
-from model.contract import LOCKED, Blocked, Crash, Enqueue, Job, Op, Redrive, Reply, Return, State, Ticket
+from model.contract import LOCKED, Enqueue, Job, Op, Redrive, Reply, Return, State, Ticket, plain
 from model.counterexample import differences
 from model.history import Call, cut
 
@@ -337,9 +337,9 @@ class _Unseen:
     """
 
     def __init__(self, initial: State, calls: Sequence[Call[Op, Reply]]) -> None:
-        plain = [call.op.op if isinstance(call.op, Crash | Blocked) else call.op for call in calls]
-        self.made = Counter([op.id for op in plain if isinstance(op, Enqueue)] + [job.id for job in initial.jobs])
-        self.redriven = {op.job_id for op in plain if isinstance(op, Redrive)}
+        asked = [plain(call.op) for call in calls]
+        self.made = Counter([op.id for op in asked if isinstance(op, Enqueue)] + [job.id for job in initial.jobs])
+        self.redriven = {op.job_id for op in asked if isinstance(op, Redrive)}
         self.tokens = dict(sorted(filter(None, (_issued(call.reply) for call in calls))))
 
     def __call__(self, state: State) -> State | None:

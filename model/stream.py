@@ -8,7 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from model.contract import CONFLICT, LOCKED, PLANTED, REFUSED, Blocked, Crash, Hook, Reopen, Reply, Return, plain
+from model.contract import (
+    CONFLICT,
+    LOCKED,
+    PLANTED,
+    REFUSED,
+    Blocked,
+    Crash,
+    Hook,
+    Reopen,
+    Reply,
+    Return,
+    called,
+    plain,
+)
 from model.events import (
     BAD_LINE,
     BOUNDS,
@@ -52,19 +65,8 @@ def step(state: State, op: Op) -> Step:
 
 
 def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
-    """The hooks that ``op`` calls, in order: all of its own if it makes its change, otherwise none.
-
-    A crash reaches none beyond its own; a blocked operation none beyond the COMMIT that fails.
-    """
-    if step(state, plain(op))[0] is state:
-        return ()
-    hooks = hooks_of(plain(op))
-    if isinstance(op, Blocked):
-        return tuple(hook for hook in hooks if not hook.kept)
-    names = [hook.name for hook in hooks]
-    if isinstance(op, Crash) and op.hook in names:
-        return hooks[: names.index(op.hook) + 1]
-    return hooks
+    """The hooks that ``op`` calls, in order: those of ``called`` if it makes its change, otherwise none."""
+    return () if step(state, plain(op))[0] is state else called(op, hooks_of(plain(op)))
 
 
 def last_of(state: State) -> int:

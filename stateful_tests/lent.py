@@ -6,6 +6,9 @@ import contextlib
 import sqlite3
 from typing import Any
 
+from model.contract import LOCKED
+from model.counterexample import source
+from model.port import impatient
 from stateful_tests.guard import Guard
 
 PRAGMAS = (
@@ -50,6 +53,50 @@ def compare(guard: Guard[Any, Any], before: dict[str, object]) -> None:
         guard.fail(f"{guard.lines[-1]} closes the connection that it was lent")
     for name, value in before.items():
         guard.expect(after[name] == value, f"{guard.lines[-1]} leaves {name} {after[name]!r}, it was {value!r}")
+
+
+def keeps_settings(guard: Guard[Any, Any], op: Any, before: Any) -> None:  # noqa: ANN401 - of the guard's contract
+    """The operation, over these rows, answers as it must and leaves every setting as it was."""
+    lent = set_apart(guard)
+    guard.must(op, guard.subject.model.step(before, op)[1])
+    compare(guard, lent)
+
+
+def keeps_settings_when_locked(guard: Guard[Any, Any], op: Any, before: Any) -> None:  # noqa: ANN401
+    """The same while another connection holds the write lock; what has nothing to change may succeed all the same."""
+    must, lent = guard.subject.model.step(before, op)[1], set_apart(guard)
+    with impatient(guard.con):
+        guard.other.execute("BEGIN IMMEDIATE").close()
+        guard.must(op, LOCKED, must)
+        guard.other.execute("ROLLBACK").close()
+    compare(guard, lent)
+
+
+def says_the_same_of_rows(guard: Guard[Any, Any], op: Any, before: Any) -> None:  # noqa: ANN401
+    """The operation does what it must where the caller's rows are of another class."""
+    after, must = guard.subject.model.step(before, op)
+    guard.con.row_factory = sqlite3.Row
+    guard.lines.append("con1.row_factory = sqlite3.Row")
+    guard.must(op, must)
+    guard.unchanged(after)
+
+
+def locks_before_it_reads(guard: Guard[Any, Any], op: Any) -> None:  # noqa: ANN401
+    """At no statement of its transaction could another connection get the write lock."""
+    free: list[str] = []
+
+    def probe(statement: str) -> None:
+        if not guard.con.in_transaction:
+            return
+        with contextlib.suppress(sqlite3.OperationalError):
+            guard.other.execute("BEGIN IMMEDIATE").close()
+            guard.other.execute("ROLLBACK").close()
+            free.append(" ".join(statement.split()[:3]))
+
+    guard.con.set_trace_callback(probe)
+    guard.do(op)
+    guard.con.set_trace_callback(None)
+    guard.expect(not free, f"{source(op)} executes {free[:1]} without the write lock, must BEGIN IMMEDIATE")
 
 
 def lend(guard: Guard[Any, Any], *statements: str) -> None:

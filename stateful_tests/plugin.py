@@ -188,7 +188,8 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     if is_xdist_worker(config):
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
-        config.pluginmanager.register(Ending(config), "fencepost-ending")
+        if option.gate:
+            config.pluginmanager.register(Ending(config), "fencepost-ending")
         return
     option.base = option.basetemp
     option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
@@ -321,7 +322,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.gate:
         checks = [item for item in items if layer_of(item) and kind_of(item) in config.option.judged]
         checks = _sample(checks, config.option)
-        config.hook.pytest_deselected(items=[item for item in items if item not in checks])
+        chosen = set(checks)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = sorted(checks, key=lambda item: LAYERS.index(layer_of(item)))
 
 

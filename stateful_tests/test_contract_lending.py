@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import pytest
 
-from model import lease
-from model.contract import LOCKED, Enqueue
-from model.port import impatient
+from model.contract import Enqueue
 from stateful_tests.clauses import EVERY_CALL
 from stateful_tests.guard import QueueGuard
-from stateful_tests.lent import compare, set_apart
+from stateful_tests.lent import compare, keeps_settings, keeps_settings_when_locked, says_the_same_of_rows, set_apart
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -19,31 +15,19 @@ pytestmark = pytest.mark.layer("contract")
 @pytest.mark.parametrize("name", EVERY_CALL)
 def test_a_call_leaves_every_setting(queue: QueueGuard, name: str) -> None:
     program, op = EVERY_CALL[name]
-    before, lent = queue.prepare(program), set_apart(queue)
-    queue.must(op, lease.step(before, op)[1])
-    compare(queue, lent)
+    keeps_settings(queue, op, queue.prepare(program))
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)
 def test_a_locked_call_leaves_every_setting(queue: QueueGuard, name: str) -> None:
     program, op = EVERY_CALL[name]
-    before = queue.prepare(program)
-    must, lent = lease.step(before, op)[1], set_apart(queue)
-    with impatient(queue.con):
-        queue.other.execute("BEGIN IMMEDIATE").close()
-        queue.must(op, LOCKED, must)
-        queue.other.execute("ROLLBACK").close()
-    compare(queue, lent)
+    keeps_settings_when_locked(queue, op, queue.prepare(program))
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)
 def test_rows_of_another_class_say_the_same(queue: QueueGuard, name: str) -> None:
     program, op = EVERY_CALL[name]
-    after, must = lease.step(queue.prepare(program), op)
-    queue.con.row_factory = sqlite3.Row
-    queue.lines.append("con1.row_factory = sqlite3.Row")
-    queue.must(op, must)
-    queue.unchanged(after)
+    says_the_same_of_rows(queue, op, queue.prepare(program))
 
 
 WRONG: dict[str, tuple[object, ...]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 import time
 
@@ -14,7 +13,7 @@ from model.counterexample import show, source
 from model.port import impatient, one_line
 from stateful_tests.clauses import CALLS, CHANGES, EVERY_CALL, Fixture, follow
 from stateful_tests.guard import QueueGuard, writing
-from stateful_tests.lent import lend
+from stateful_tests.lent import lend, locks_before_it_reads
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -59,20 +58,7 @@ def test_a_transaction_just_begun_stays_open(queue: QueueGuard, name: str) -> No
 def test_the_write_lock_comes_before_the_first_read(queue: QueueGuard, name: str) -> None:
     program, op = CALLS[name]
     queue.prepare(program)
-    free: list[str] = []
-
-    def probe(statement: str) -> None:
-        if not queue.con.in_transaction:
-            return
-        with contextlib.suppress(sqlite3.OperationalError):
-            queue.other.execute("BEGIN IMMEDIATE").close()
-            queue.other.execute("ROLLBACK").close()
-            free.append(" ".join(statement.split()[:3]))
-
-    queue.con.set_trace_callback(probe)
-    queue.do(op)
-    queue.con.set_trace_callback(None)
-    queue.expect(not free, f"{source(op)} executes {free[:1]} without the write lock, must BEGIN IMMEDIATE")
+    locks_before_it_reads(queue, op)
 
 
 @pytest.mark.parametrize("name", EVERY_CALL)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 
 import pytest
 
-from model import stream
-from model.contract import LOCKED
 from model.counterexample import source
 from model.events import Plain
-from model.port import impatient
 from stateful_tests.guard import StoreGuard
-from stateful_tests.lent import compare, set_apart
+from stateful_tests.lent import compare, keeps_settings, keeps_settings_when_locked, says_the_same_of_rows, set_apart
 from stateful_tests.stream_clauses import CALLS, CHANGES, FAILING, FIVE
 
 pytestmark = pytest.mark.layer("contract")
@@ -22,21 +18,13 @@ pytestmark = pytest.mark.layer("contract")
 @pytest.mark.parametrize("name", CALLS)
 def test_an_event_leaves_every_setting(store: StoreGuard, name: str) -> None:
     program, op = CALLS[name]
-    before, lent = store.prepare(program), set_apart(store)
-    store.must(op, stream.step(before, op)[1])
-    compare(store, lent)
+    keeps_settings(store, op, store.prepare(program))
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_locked_event_leaves_every_setting(store: StoreGuard, name: str) -> None:
     program, op = CALLS[name]
-    before = store.prepare(program)
-    must, lent = stream.step(before, op)[1], set_apart(store)
-    with impatient(store.con):
-        store.other.execute("BEGIN IMMEDIATE").close()
-        store.must(op, LOCKED, must)
-        store.other.execute("ROLLBACK").close()
-    compare(store, lent)
+    keeps_settings_when_locked(store, op, store.prepare(program))
 
 
 def test_a_refusal_leaves_every_setting(store: StoreGuard) -> None:
@@ -50,12 +38,7 @@ def test_a_refusal_leaves_every_setting(store: StoreGuard) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_rows_of_another_class_say_the_same(store: StoreGuard, name: str) -> None:
     program, op = CALLS[name]
-    before = store.prepare(program)
-    after, must = stream.step(before, op)
-    store.con.row_factory = sqlite3.Row
-    store.lines.append("con1.row_factory = sqlite3.Row")
-    store.must(op, must)
-    store.unchanged(after)
+    says_the_same_of_rows(store, op, store.prepare(program))
 
 
 def kept_error(store: StoreGuard, op: Plain, fault: Callable[[str], None] | None = None) -> Exception | None:

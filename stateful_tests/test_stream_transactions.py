@@ -14,7 +14,7 @@ from model.counterexample import reply_differs, show, source
 from model.events import Apply, Consume, Plain, State
 from model.port import impatient, one_line
 from stateful_tests.guard import StoreGuard
-from stateful_tests.lent import lend
+from stateful_tests.lent import lend, locks_before_it_reads
 from stateful_tests.stream_clauses import CALLS, CHANGES, FIVE, StoreFixture, prepare
 
 pytestmark = pytest.mark.layer("contract")
@@ -77,20 +77,7 @@ def test_no_transaction_is_left_behind(store: StoreGuard, name: str) -> None:
 def test_the_write_lock_comes_before_the_first_read(store: StoreGuard, name: str) -> None:
     program, op = CALLS[name]
     store.prepare(program)
-    free: list[str] = []
-
-    def probe(statement: str) -> None:
-        if not store.con.in_transaction:
-            return
-        with contextlib.suppress(sqlite3.OperationalError):
-            store.other.execute("BEGIN IMMEDIATE").close()
-            store.other.execute("ROLLBACK").close()
-            free.append(" ".join(statement.split()[:3]))
-
-    store.con.set_trace_callback(probe)
-    store.do(op)
-    store.con.set_trace_callback(None)
-    store.expect(not free, f"{source(op)} executes {free[:1]} without the write lock, must BEGIN IMMEDIATE")
+    locks_before_it_reads(store, op)
 
 
 RACES: dict[str, Plain] = {
