@@ -45,13 +45,17 @@ def store(queue: QueueGuard, rows: list[Job]) -> None:
 
 
 def test_a_claim_judges_each_row_by_itself(queue: QueueGuard) -> None:
-    state = State(tuple(every_kind()))
-    store(queue, list(state.jobs))
+    stored = every_kind()
+    state = State(tuple(stored))
+    store(queue, stored)
     for _ in state.jobs:
         op = Claim("x", NOW, 10)
         state, reply = lease.step(state, op)
         queue.must(op, reply)
-        if difference := differences(queue.rows(), state):
+        got = queue.rows()
+        if difference := differences(got, state):
+            wrong = (row for row, is_, must in zip(stored, got.jobs, state.jobs, strict=False) if is_ != must)
+            queue.lines += [f"# this row was stored as {row._asdict()}" for row in itertools.islice(wrong, 1)]
             queue.fail(f"{source(op)} leaves {difference}")
         if reply == Return(None):
             return
