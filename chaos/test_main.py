@@ -481,6 +481,7 @@ def litter(pid: int) -> list[Path]:
     return list(scratch.fast().glob(f"fencepost-{pid}-*"))
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
 @pytest.mark.parametrize("name", ENDLESS)
 def test_an_interrupted_run_leaves_nothing(name: str, ending: signal.Signals, tmp_path: Path) -> None:

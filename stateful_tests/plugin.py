@@ -14,6 +14,7 @@ import os
 import random
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -270,6 +271,14 @@ def transcript(request: pytest.FixtureRequest) -> Transcript:
     transcript = Transcript()
     request.node.user_properties.append(("transcript", transcript))
     return transcript
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What this process starts can be interrupted, even if a shell that started it in the background forbids that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -231,6 +231,7 @@ def test_help_teaches_the_gate_alone(tmp_path: Path) -> None:
     assert (run.status, run.out) == (0, plugin.HELP)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     process = psutil.Popen(
         command(tmp_path, "-n2", "--profile", "soak"),
@@ -250,6 +251,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
     assert (process.returncode, out.splitlines()[-1]) == (2, "verdict: unknown"), out
     assert psutil.wait_procs(children, timeout=30)[1] == []
     assert folders(process.pid) == []
