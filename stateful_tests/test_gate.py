@@ -17,7 +17,8 @@ import psutil
 import pytest
 
 from model import scratch
-from stateful_tests import plugin
+from stateful_tests import options
+from stateful_tests.gate import telling
 from stateful_tests.results import new_folder
 from stateful_tests.verdict import LAYERS, Check
 
@@ -203,7 +204,7 @@ def test_failures_that_are_shown_differ() -> None:
         return Check(f"{test}[{parameter}]", "worker", "contract", "invalid", 0, difference=difference)
 
     failures = [failure("a", "1", "x"), failure("a", "2", "y"), failure("b", "1", "x"), failure("c", "1", "z")]
-    assert plugin._telling(failures) == [failures[0], failures[3]]
+    assert telling(failures) == [failures[0], failures[3]]
 
 
 def test_the_latest_results_are_the_last(tmp_path: Path) -> None:
@@ -214,10 +215,10 @@ def test_the_latest_results_are_the_last(tmp_path: Path) -> None:
 
 
 def test_an_import_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "IMPORT_SECONDS", 1)
+    monkeypatch.setattr(options, "IMPORT_SECONDS", 1)
     file = tmp_path / "theirs.py"
     file.write_text("while True: pass")
-    assert plugin._import_problem(file, "worker").endswith("does not import: still busy after 1 s")
+    assert options._import_problem(file, "worker").endswith("does not import: still busy after 1 s")
 
 
 def test_a_part_of_the_checks_is_never_valid(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_a_part_of_the_checks_is_never_valid(tmp_path: Path) -> None:
 
 def test_help_teaches_the_gate_alone(tmp_path: Path) -> None:
     run = gate(tmp_path, "--help")
-    assert (run.status, run.out) == (0, plugin.HELP)
+    assert (run.status, run.out) == (0, options.HELP)
 
 
 @pytest.mark.usefixtures("interruptible")

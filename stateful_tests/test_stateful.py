@@ -16,7 +16,7 @@ from model.queue import Queue, Worker
 from model.store import Client, Store
 from stateful_tests.lockstep import Transcript
 from stateful_tests.machine import QueueMachine, machine_for, run
-from stateful_tests.plugin import Profile
+from stateful_tests.options import Profile
 from stateful_tests.stream_machine import StoreMachine
 
 

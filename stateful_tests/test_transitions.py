@@ -17,7 +17,7 @@ from model import lease
 from model.counterexample import Violation
 from model.queue import Queue, Worker, load
 from model.store import Client, Store
-from stateful_tests.plugin import Profile
+from stateful_tests.options import Profile
 from stateful_tests.replay import Covered, Judged, Unshown, nothing_of, replay, share, transitions, world_of
 from stateful_tests.verdict import LAYERS, Check, judge
 

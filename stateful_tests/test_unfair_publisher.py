@@ -10,7 +10,7 @@ import pytest
 
 from model.store import Client
 from stateful_tests.lockstep import Transcript
-from stateful_tests.plugin import Profile
+from stateful_tests.options import Profile
 from stateful_tests.unfair import run
 
 pytestmark = pytest.mark.layer("stateful")

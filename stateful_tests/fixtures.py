@@ -1,0 +1,110 @@
+"""What a check may ask for by name: the module under test, its seed, and where to note what it did."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from model import queue, store
+from model.queue import Worker
+from model.store import Client
+from stateful_tests.lockstep import Transcript
+from stateful_tests.options import PROFILES, Profile
+from stateful_tests.soak import note, rounds
+
+
+@pytest.fixture(scope="session")
+def worker_path(request: pytest.FixtureRequest) -> Path:
+    """Where the lease queue under test lies, for a process of its own."""
+    return Path(request.config.option.worker)
+
+
+@pytest.fixture(scope="session")
+def worker(worker_path: Path) -> Worker:
+    """The lease queue under test."""
+    return queue.load(worker_path)
+
+
+@pytest.fixture(scope="session")
+def client_path(request: pytest.FixtureRequest) -> Path:
+    """Where the receiver under test lies, for a process of its own."""
+    return Path(request.config.option.client)
+
+
+@pytest.fixture(scope="session")
+def client(client_path: Path) -> Client:
+    """The receiver under test."""
+    return store.load(client_path)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this check: the run's seed and the check's name decide it, not the order of the checks."""
+    text = f"{request.config.option.seed}:{request.node.nodeid}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+@pytest.fixture
+def did(request: pytest.FixtureRequest) -> Counter[str]:
+    """What this check did, in figures: the table adds them up by layer."""
+    counter: Counter[str] = Counter()
+    request.node.user_properties.append(("did", counter))
+    return counter
+
+
+@pytest.fixture
+def covered(request: pytest.FixtureRequest) -> dict[str, list[int]]:
+    """By kind, what this check did and what there is to do in its layer: the verdict adds the first up."""
+    pairs: dict[str, list[int]] = {}
+    request.node.user_properties.append(("covered", pairs))
+    return pairs
+
+
+@pytest.fixture
+def transcript(request: pytest.FixtureRequest) -> Transcript:
+    """Of all that this check performs: the same seed gives the same transcript."""
+    transcript = Transcript()
+    request.node.user_properties.append(("transcript", transcript))
+    return transcript
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What this process starts can be interrupted, even if a shell that started it in the background forbids that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def profile(request: pytest.FixtureRequest) -> Profile:
+    """How much there is to do."""
+    return PROFILES[request.config.option.profile]
+
+
+@pytest.fixture
+def faults(profile: Profile) -> int:
+    """How many system calls a check faults, at most."""
+    return profile.faults
+
+
+@pytest.fixture
+def soak(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Round numbers: just 0, or under the soak profile as many as there is time for."""
+    option = request.config.option
+    return rounds(option.soak_until, Path(option.base), request.node.name)
+
+
+@pytest.fixture
+def states_done(request: pytest.FixtureRequest) -> Callable[[int], None]:
+    """Call it with the number of states done so far: the soak profile shows it now and then."""
+    option = request.config.option
+    if not option.soak_until:
+        return lambda _: None
+    return functools.partial(note, Path(option.base), "states", request.node.name)

@@ -1,0 +1,186 @@
+"""From pytest's reports to the verdict: gathered, judged, written and spoken in the process that the user started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from model.contract import KINDS, WORKER
+from stateful_tests import results
+from stateful_tests.ending import is_violation, reason_file
+from stateful_tests.options import ROOT
+from stateful_tests.soak import progress
+from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
+
+SHOWN_IN_FULL: Final = 3
+SHOWN_IN_SHORT: Final = 12
+
+
+class Gate:
+    """Gathers the reports in the process that the user started, and speaks the verdict last of all."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.collected: set[str] = set()
+        self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
+        self.folder = results.new_folder(Path(config.option.results), config.option.seed)
+        self._stack = contextlib.ExitStack()
+        option = config.option
+        option.tbstyle, option.reportchars = "no", "N"
+        option.xmlpath = option.xmlpath or str(self.folder / "junit.xml")
+        # What a run leaves whose process the judged module ends.
+        results.write(self.folder, judge((), option.judged, reasons=["the run did not come to its end"]), option)
+
+    def pytest_sessionstart(self) -> None:
+        option = self.config.option
+        if option.soak_until:
+            self._stack.enter_context(progress(option.soak_until, Path(option.base)))
+
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self.collected.update(ids)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.collected.update(item.nodeid for item in session.items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.reports[report.nodeid].append(report)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
+        self._stack.close()
+        result = yield
+        verdict = self._verdict(exitstatus)
+        self._write(verdict)
+        session.exitstatus = verdict.exit_status
+        return result
+
+    def _verdict(self, exitstatus: int) -> Verdict:
+        checks = [_check(nodeid, reports) for nodeid, reports in self.reports.items()]
+        ended = reason_file(self.config).exists()
+        missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
+        known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
+        return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
+
+    def _reasons(self, exitstatus: int) -> list[str]:
+        config, option = self.config, self.config.option
+        chosen = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
+        again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
+        partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+        status = pytest.ExitCode(exitstatus)
+        ended = status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        early = f"pytest ended early: {status.name.lower().replace('_', ' ')}"
+        early = reason_file(config).read_text() if reason_file(config).exists() else early
+        return ["only a part of the checks was chosen"] * bool(partial) + [early] * ended
+
+    # --- what is written ----------------------------------------------------------------------------------------------
+
+    def _write(self, verdict: Verdict) -> None:
+        option = self.config.option
+        results.write(self.folder, verdict, option)
+        results.tell_errors_apart(Path(option.xmlpath))
+        terminal = self.config.get_terminal_writer()
+        terminal.line()
+        for line, colour in self._lines(verdict):
+            terminal.line(line, **({colour: True} if colour else {}))
+
+    def _lines(self, verdict: Verdict) -> Iterator[tuple[str, str]]:
+        shown = telling(verdict.failures)
+        for check in shown:
+            yield from self._failure(check)
+        others = [f"{check.layer}: {check.title}" for check in verdict.failures if check not in shown]
+        yield from _in_short(others, "also")
+        yield from _in_short(verdict.unanswered, "unanswered")
+        for line in table([layer for layer in verdict.layers if layer.checks] or verdict.layers):
+            yield line, ""
+        for line in verdict.not_tried:
+            yield f"not tried here: {line}", ""
+        yield "", ""
+        option = self.config.option
+        yield f"judged   {', '.join(_shown(getattr(option, name)) for name in option.judged)}", ""
+        programs = f" (programs {verdict.transcript[:12]})" if verdict.transcript else ""
+        yield f"seed     {option.seed}{programs}", ""
+        yield f"results  {_shown(self.folder)}", ""
+        colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
+        yield f"verdict: {verdict.word}", colour
+
+    def _failure(self, check: Check) -> Iterator[tuple[str, str]]:
+        option = self.config.option
+        yield f"{check.layer}: {check.title}: {check.difference}", "red"
+        for line in check.program:
+            yield f"    {line}", ""
+        gate = (
+            ["tox", "run", "-e", "gate", "--"] if "TOX_ENV_NAME" in os.environ else ["python", "-m", "pytest", "--gate"]
+        )
+        words = [*gate, f"--{check.kind}", _shown(getattr(option, check.kind))]
+        words += ["--profile", option.profile, "--seed", str(option.seed), "-n0", check.nodeid]
+        yield f"  replay  {shlex.join(words)}", ""
+        yield f"  report  {_shown(self.folder / 'verdict.json')}", ""
+        yield "", ""
+
+
+def _check(nodeid: str, reports: list[pytest.TestReport]) -> Check:
+    """Valid needs a passed setup, call and teardown; a violation in any of them decides."""
+    properties: dict[str, Any] = dict(item for report in reports for item in report.user_properties)
+    violation = properties.get("violation")
+    stopped = [report for report in reports if not report.passed and not is_violation(report)]
+    whole = {report.when for report in reports} == {"setup", "call", "teardown"}
+    word: Word = "invalid" if violation else "valid" if whole and not stopped else "unknown"
+    why = _why(stopped[0]) if stopped else "" if whole else "did not run to its end"
+    return Check(
+        nodeid,
+        kind=properties.get("kind", WORKER.name),
+        layer=properties.get("layer", LAYERS[0]),
+        word=word,
+        seconds=sum(report.duration for report in reports),
+        did=properties.get("did", {}),
+        covered=properties.get("covered", {}),
+        difference=violation["difference"] if violation else "",
+        program=violation["program"] if violation else (),
+        transcript=properties.get("transcript", ""),
+        why=why,
+        skipped=bool(stopped) and all(report.skipped for report in stopped),
+    )
+
+
+def _why(report: pytest.TestReport) -> str:
+    """The last line that says anything: an error's own, a skip's reason, what xdist says of a dead process."""
+    if isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
+    errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
+    return (errors or lines or ["failed without a word"])[0 if errors else -1]
+
+
+def telling(failures: Sequence[Check]) -> list[Check]:
+    """A few failures that have the most to say together: the first of each test, and no difference twice."""
+    chosen: list[Check] = []
+    tests, differences = set[str](), set[str]()
+    for check in failures:
+        test = check.nodeid.partition("[")[0]
+        if test not in tests and check.difference not in differences:
+            chosen.append(check)
+        tests.add(test)
+        differences.add(check.difference)
+    return chosen[:SHOWN_IN_FULL]
+
+
+def _in_short(lines: list[str] | Any, label: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401
+    for line in lines[:SHOWN_IN_SHORT]:
+        yield f"{label}  {line}", ""
+    if len(lines) > SHOWN_IN_SHORT:
+        yield f"{label}  {len(lines) - SHOWN_IN_SHORT} more, all of them in verdict.json", ""
+    if lines:
+        yield "", ""
+
+
+def _shown(path: str | Path) -> str:
+    """Relative where that is shorter to read: inside the project."""
+    path = Path(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

@@ -1,0 +1,133 @@
+"""What a run of the gate can be told: its options, their help, and how much each profile does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from model.contract import KINDS
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+IMPORT_SECONDS: Final = 30
+
+HELP: Final = """\
+usage: tox run -e gate -- [--worker PATH] [--client PATH] [--profile quick|ci|soak] [--seed N] [--minutes M]
+
+Judge a lease queue on SQLite, or a receiver of an event stream, or both, against their contracts. What is not given is
+not judged; if neither is, the shipped worker.py and client.py are.
+
+  --worker PATH   the lease queue to judge, wherever it lies; it is imported and run, not sandboxed
+  --client PATH   the receiver to judge; the same goes for it
+  --profile NAME  ci is the default; quick does less of everything, and of most checks only one in eight;
+                  soak goes on for --minutes, and replays a world so large that it alone takes most of an hour
+  --minutes M     how long soak goes on (10)
+  --seed N        fixes every random choice; without it one is drawn, and printed at the end
+  --first         end at the first violation
+  NODEID          one check alone, as a failure names it; part of the checks never makes a verdict valid
+
+Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end); 4 is pytest's, for an
+option that it does not know.
+Results: runs/latest/verdict.json for programs, runs/latest/junit.xml for CI; --results DIR puts them elsewhere.
+All options of pytest work too: --basetemp DIR chooses the disk that the queue files lie on.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How much each layer does: programs of the stateful machine in each shard, and steps in each program.
+
+    ``scopes`` and ``stream_scopes`` are the worlds of the queue and of the stream whose every transition is replayed,
+    by all shards together; ``faults`` is how many system calls are faulted, at most, in each check of that. Of the
+    checks of the layers in ``SAMPLED`` one in ``every`` is made.
+    """
+
+    shards: int
+    programs: int
+    steps: int
+    scopes: tuple[str, ...]
+    stream_scopes: tuple[str, ...]
+    faults: int
+    every: int = 1
+
+
+PROFILES: Final = {
+    "quick": Profile(shards=2, programs=12, steps=25, scopes=("one",), stream_scopes=("brief",), faults=3, every=8),
+    "ci": Profile(
+        shards=8, programs=40, steps=40, scopes=("again", "rescue", "pair"), stream_scopes=("stream",), faults=8
+    ),
+    "soak": Profile(
+        shards=os.cpu_count() or 1,
+        programs=200,
+        steps=60,
+        scopes=("two", "three", "wide"),
+        stream_scopes=("long",),
+        faults=1000,
+    ),
+}
+
+
+def add(parser: pytest.Parser) -> None:
+    """Make them known to pytest."""
+    group = parser.getgroup("fencepost", "fencepost: judge a lease queue (`--gate --help` for these alone)")
+    group.addoption("--gate", action="store_true", help="run the checks of every layer, and end with a verdict")
+    for name in KINDS:
+        group.addoption(f"--{name}", metavar="PATH", help=f"the {name} to judge (the shipped {name}.py)")
+    group.addoption("--seed", metavar="N", type=int, help="fixes every random choice; drawn and printed otherwise")
+    group.addoption(
+        "--results", metavar="DIR", default=str(ROOT / "runs"), help="where each run gets its folder (runs)"
+    )
+    group.addoption("--profile", choices=sorted(PROFILES), help="how much to do (ci; quick without --gate)")
+    group.addoption("--first", action="store_true", help="end at the first violation")
+    group.addoption("--minutes", metavar="M", type=_minutes, help="how long the soak profile goes on (10)")
+
+
+def _minutes(given: str) -> float:
+    minutes = float(given)
+    if not 0 < minutes < float("inf"):
+        raise argparse.ArgumentTypeError(f"{given!r} is not a number of minutes above 0")
+    return minutes
+
+
+def settle(option: argparse.Namespace, folder: Path) -> str:
+    """Fill in what was left open, paths seen from ``folder``; why nothing can be judged, in one line, or nothing."""
+    option.seed = random.SystemRandom().randrange(2**32) if option.seed is None else option.seed
+    option.profile = option.profile or ("ci" if option.gate else "quick")
+    given = [name for name in KINDS if getattr(option, name) is not None]
+    problem = _usage_problem(option)
+    option.judged = given if option.gate and given else list(KINDS)
+    for name in KINDS:
+        path = ROOT / f"{name}.py" if name not in given else folder / getattr(option, name)
+        setattr(option, name, str(path.resolve()))
+    problems = (_import_problem(Path(getattr(option, name)), name) for name in option.judged)
+    return problem or next(filter(None, problems), "")
+
+
+def _usage_problem(option: argparse.Namespace) -> str:
+    for name in KINDS:
+        if getattr(option, name) is not None and not getattr(option, name).strip():
+            return f"--{name}: no path is given"
+    if option.minutes is not None and option.profile != "soak":
+        return "--minutes: only --profile soak goes on for a given time"
+    return ""
+
+
+def _import_problem(path: Path, kind: str) -> str:
+    """Why the file cannot be judged, in one line; found out in a process of its own, which may hang or exit."""
+    command = [sys.executable, "-m", "model.port", kind, str(path)]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own module
+            command, cwd=ROOT, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return f"{path}: does not import: still busy after {IMPORT_SECONDS} s"
+    if done.stdout.rstrip().endswith(f"is a {kind} module"):
+        return ""
+    return (done.stderr.strip().splitlines() or [f"{path}: does not import: it ends the process"])[-1]
