@@ -1,7 +1,7 @@
 """``python -m stateful_tests.exam``: the gate judges implementations that are known, and must find every wrong one.
 
-Each is judged as a stranger's file would be, in a gate of its own. The shipped files come first: were they not valid,
-or were the canary not found, everything else would show nothing, and the exam is void.
+Each is judged by a gate of its own, as a stranger's file would be. The shipped files are among them, and a canary: were
+the first not valid, or the other not found, everything else would show nothing, and the exam is void.
 """
 
 from __future__ import annotations
@@ -9,34 +9,35 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import shutil
-import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from model import scratch
 from model.contract import KINDS
+from stateful_tests import killers
+from stateful_tests.examiner import Examiner, Order
 from stateful_tests.mutants import Mutant, Unappliable
 from stateful_tests.mutants.clients import CLIENTS
 from stateful_tests.mutants.workers import WORKERS
+from stateful_tests.options import ROOT
 from stateful_tests.verdict import LAYERS
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 RIGHT: Final = ROOT / "stateful_tests" / "mutants" / "right"
 MUTANTS: Final = {"worker": WORKERS, "client": CLIENTS}
 CANARY: Final = "canary"
-PATIENCE_S: Final = 900
 
 DESCRIPTION: Final = """\
 Judge wrong implementations of the lease queue and of the receiver, each a small edit of the shipped file, and right
 ones that are written differently. Every wrong one must be found, by a check that says what is wrong; every right one
-must be valid. With --full each layer has its say on each of them; otherwise a gate ends at its first violation.
+must be valid. The gate of a wrong one ends at its first violation, and begins with the checks that found it before
+(stateful_tests/mutants/killers.json: an index, not an answer); with --full each layer has its say on each of them.
 """
 
 
@@ -53,13 +54,16 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the gate said: the word, the layers that found a violation, the first difference, seconds of wall time."""
+    """What the gate said: the word, by layer the check that found a violation first and the seconds until then, the
+    first difference, seconds of wall time. Layers that were not asked, or missed it, are not there.
+    """
 
     candidate: Candidate
     word: str
-    layers: tuple[str, ...]
-    says: str
-    seconds: float
+    killers: Mapping[str, str] = field(default_factory=dict)
+    seconds_to_kill: Mapping[str, float] = field(default_factory=dict)
+    says: str = ""
+    seconds: float = 0.0
 
     @property
     def right(self) -> bool:
@@ -72,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = scratch.make()
     try:
         return _hold(options, folder)
-    except Unappliable as problem:
+    except (Unappliable, killers.Unreadable) as problem:
         sys.stderr.write(f"exam: {problem}\n")
         return 2
     except KeyboardInterrupt:
@@ -86,26 +90,29 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tox run -e exam --", description=DESCRIPTION)
     parser.add_argument("names", nargs="*", metavar="TEXT", help="only those that have one of these in their names")
     parser.add_argument("--kind", choices=list(KINDS), help="only workers, or only clients")
-    parser.add_argument("--sample", type=int, metavar="N", help="only N mutants of each kind, drawn by --seed")
     parser.add_argument("--full", action="store_true", help="every layer judges every one; takes an hour or more")
-    parser.add_argument("--profile", default="ci", choices=("quick", "ci"), help="how much each gate does (ci)")
+    parser.add_argument(
+        "--profile",
+        default="quick",
+        choices=("quick", "ci"),
+        help="of the gates that run to their end: of the right ones, with --full of all (quick)",
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="gates at once (one a core)")
+    parser.add_argument("--record", action="store_true", help="note in killers.json which checks found what")
     parser.add_argument("--json", metavar="FILE", help="write the answers there, too")
     return parser
 
 
 def _hold(options: argparse.Namespace, folder: Path) -> int:
-    candidates = _sampled([each for each in _candidates(folder) if _is_chosen(each, options)], options)
+    candidates = [each for each in _candidates(folder) if _is_chosen(each, options)]
     started, answers = time.monotonic(), list[Answer]()
-    with ThreadPoolExecutor(options.jobs) as pool:
-        try:
-            for answer in pool.map(lambda candidate: _judge(candidate, options, folder), candidates):
-                answers.append(answer)
-                print(_line(answer), flush=True)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    for answer in _answers(candidates, options, folder):
+        answers.append(answer)
+        print(f"[{len(answers):{len(str(len(candidates)))}}/{len(candidates)}] {_line(answer, options)}", flush=True)
+    answers.sort(key=lambda answer: candidates.index(answer.candidate))
+    if options.record:
+        killers.record(_recorded(answers, options), _names())
     print(*_summary(answers, options, time.monotonic() - started), sep="\n")
     if options.json:
         Path(options.json).write_text(json.dumps([_as_json(answer) for answer in answers], indent=2) + "\n")
@@ -142,79 +149,112 @@ def _is_chosen(candidate: Candidate, options: argparse.Namespace) -> bool:
     return always or not options.names or any(text in candidate.name for text in options.names)
 
 
-def _sampled(candidates: list[Candidate], options: argparse.Namespace) -> list[Candidate]:
-    """All of them, or of the mutants those that are drawn; shipped, canary and right ones stay."""
-    if options.sample is None:
-        return candidates
-    drawn: list[Candidate] = []
-    for kind in KINDS:
-        mutants = [each for each in candidates if each.kind == kind and each.clause and each.name != CANARY]
-        draw = random.Random(f"{options.seed}:{kind}")  # noqa: S311 - a sample, not a secret
-        drawn += draw.sample(mutants, min(options.sample, len(mutants)))
-    return [each for each in candidates if not each.clause or each.name == CANARY or each in drawn]
+def _names() -> dict[str, list[str]]:
+    return {kind: [mutant.name for mutant in mutants] for kind, mutants in MUTANTS.items()}
 
 
-# --- one gate ---------------------------------------------------------------------------------------------------------
+# --- the gates --------------------------------------------------------------------------------------------------------
 
 
-def _judge(candidate: Candidate, options: argparse.Namespace, folder: Path) -> Answer:
-    started = time.monotonic()
-    results = folder / f"results-{candidate.kind}-{candidate.name}"
-    command = [
-        *(sys.executable, "-m", "pytest", "--gate", f"--{candidate.kind}", str(candidate.path)),
-        *("-n0", "-q", "-p", "no:cacheprovider", "--results", str(results)),
-        *("--profile", options.profile, "--seed", str(options.seed)),
-        *([] if options.full else ["--first"]),
-    ]
-    try:
-        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)  # noqa: S603 - ours
-        verdict = json.loads((results / "latest" / "verdict.json").read_text())
-    except (subprocess.TimeoutExpired, OSError, ValueError) as error:
-        return Answer(candidate, "unknown", (), f"no verdict: {type(error).__name__}", time.monotonic() - started)
-    finally:
-        shutil.rmtree(results, ignore_errors=True)
-    return _answer(candidate, verdict, time.monotonic() - started)
+def _answers(candidates: Iterable[Candidate], options: argparse.Namespace, folder: Path) -> Iterator[Answer]:
+    """As they come. Each thread has examiners of its own."""
+    known, desks = killers.read(), list[_Desk]()
+    mine = threading.local()
+
+    def sit() -> None:
+        mine.desk = _Desk(options, folder)
+        desks.append(mine.desk)
+
+    def judge(candidate: Candidate) -> Answer:
+        early = known.get(candidate.kind, {}).get(candidate.name, {})
+        answer: Answer = mine.desk.judge(candidate, tuple(filter(None, early.values())))
+        return answer
+
+    with ThreadPoolExecutor(options.jobs, initializer=sit) as pool:
+        try:
+            for future in as_completed([pool.submit(judge, candidate) for candidate in candidates]):
+                yield future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        finally:
+            for desk in desks:
+                desk.end()
+
+
+class _Desk:
+    """Judges one candidate after the other: an examiner for each kind and profile, made when it is needed."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self.options, self.folder = options, folder
+        self.examiners: dict[tuple[str, str], Examiner] = {}
+
+    def judge(self, candidate: Candidate, early: tuple[str, ...]) -> Answer:
+        to_the_end = self.options.full or candidate.want == "valid"
+        key = (candidate.kind, self.options.profile if to_the_end else "ci")
+        if key not in self.examiners:
+            self.examiners[key] = Examiner(*key, self.options.seed, self.folder)
+        started = time.monotonic()
+        verdict = self.examiners[key].judge(Order(str(candidate.path), early, self.options.full))
+        if verdict is None:
+            self.examiners.pop(key).end()
+            return Answer(candidate, "unknown", says="no verdict", seconds=time.monotonic() - started)
+        return _answer(candidate, verdict, time.monotonic() - started)
+
+    def end(self) -> None:
+        for examiner in self.examiners.values():
+            examiner.end()
 
 
 def _answer(candidate: Candidate, verdict: dict[str, Any], seconds: float) -> Answer:
     failures = verdict["failures"]
-    layers = tuple(name for name in LAYERS if any(each["layer"] == name for each in failures))
+    found = {each["layer"]: each["nodeid"] for each in reversed(failures)}
+    took = {layer["name"]: layer["seconds"] for layer in verdict["layers"] if layer["name"] in found}
     says = failures[0]["difference"] if failures else next(iter(verdict["unanswered"]), "")
-    return Answer(candidate, verdict["verdict"], layers, says, seconds)
+    return Answer(candidate, verdict["verdict"], found, took, says, seconds)
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _line(answer: Answer) -> str:
+def _line(answer: Answer, options: argparse.Namespace) -> str:
     candidate = answer.candidate
     mark = "ok " if answer.right else "BAD"
-    found = ", ".join(answer.layers) or answer.word
-    return f"{mark} {answer.seconds:6.1f} s  {candidate.kind}  {candidate.name:<50}  {found:<12}  {answer.says[:100]}"
+    if options.full and candidate.want == "invalid":
+        found = "  ".join(_cell(answer, layer) for layer in LAYERS)
+    else:
+        found = f"{', '.join(answer.killers) or answer.word}: {answer.says}" if answer.says else answer.word
+    return f"{mark} {answer.seconds:5.1f} s  {candidate.kind}  {candidate.name:<50}  {found}"[:200].rstrip()
+
+
+def _cell(answer: Answer, layer: str) -> str:
+    """One of the matrix: seconds to kill, or nothing."""
+    seconds = answer.seconds_to_kill.get(layer)
+    return f"{layer} " + ("   -" if seconds is None else f"{seconds:4.1f}")
 
 
 def _summary(answers: Sequence[Answer], options: argparse.Namespace, seconds: float) -> Iterator[str]:
     yield ""
     wrong = [answer for answer in answers if answer.candidate.want == "invalid"]
-    found = [answer for answer in wrong if answer.right]
-    yield f"found      {len(found)} of {len(wrong)} wrong implementations"
+    yield f"found      {sum(answer.right for answer in wrong)} of {len(wrong)} wrong implementations"
     right = [answer for answer in answers if answer.candidate.want == "valid"]
     yield f"valid      {sum(answer.right for answer in right)} of {len(right)} right ones"
-    if options.full:
-        yield from _alone(found)
+    yield from killers.alone(_recorded(answers, options) if options.full else killers.read())
     for answer in answers:
         if not answer.right:
             yield f"not as it must be: {answer.candidate.kind}: {answer.candidate.name}: {answer.word} {answer.says}"
-    yield f"{len(answers)} gates in {seconds:.0f} s, {options.jobs} at once, profile {options.profile}"
+    yield f"{len(answers)} gates in {seconds:.0f} s, {options.jobs} at once"
     yield f"exam: {('passed', 'failed', 'void')[_status(answers)]}"
 
 
-def _alone(found: Iterable[Answer]) -> Iterator[str]:
-    """What each layer alone would have missed."""
-    for layer in LAYERS:
-        missed = [answer.candidate.name for answer in found if layer not in answer.layers]
-        only = [answer.candidate.name for answer in found if answer.layers == (layer,)]
-        yield f"{layer:<12} alone misses {len(missed)}; it alone finds {len(only)}{': ' * bool(only)}{', '.join(only)}"
+def _recorded(answers: Iterable[Answer], options: argparse.Namespace) -> killers.Killers:
+    """What the answers add to the record: with --full also which layers missed it."""
+    found: dict[str, dict[str, dict[str, str | None]]] = {kind: {} for kind in KINDS}
+    for answer in answers:
+        if answer.candidate.want == "invalid" and answer.killers:
+            missed = dict.fromkeys(LAYERS) if options.full else {}
+            found[answer.candidate.kind][answer.candidate.name] = {**missed, **answer.killers}
+    return found
 
 
 def _status(answers: Sequence[Answer]) -> int:
@@ -234,7 +274,8 @@ def _as_json(answer: Answer) -> dict[str, Any]:
         "clause": candidate.clause,
         "must_be": candidate.want,
         "verdict": answer.word,
-        "layers": list(answer.layers),
+        "killers": dict(answer.killers),
+        "seconds_to_kill": {layer: round(seconds, 2) for layer, seconds in answer.seconds_to_kill.items()},
         "says": answer.says,
         "seconds": round(answer.seconds, 1),
     }

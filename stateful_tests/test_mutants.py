@@ -9,8 +9,9 @@ import pytest
 
 from model.contract import KINDS
 from model.port import load
-from stateful_tests.exam import CANARY, MUTANTS, RIGHT, ROOT
+from stateful_tests.exam import CANARY, MUTANTS, RIGHT
 from stateful_tests.mutants import Mutant, Unappliable, doubled
+from stateful_tests.options import ROOT
 
 LEAST = {"worker": 100, "client": 80}
 RIGHT_ONES = [path for kind in KINDS for path in sorted((RIGHT / kind).glob("*.py"))]
