@@ -106,17 +106,19 @@ def _parser() -> argparse.ArgumentParser:
 
 def _hold(options: argparse.Namespace, folder: Path) -> int:
     candidates = [each for each in _candidates(folder) if _is_chosen(each, options)]
-    started, answers = time.monotonic(), list[Answer]()
-    for answer in _answers(candidates, options, folder):
-        answers.append(answer)
-        print(f"[{len(answers):{len(str(len(candidates)))}}/{len(candidates)}] {_line(answer, options)}", flush=True)
-    answers.sort(key=lambda answer: candidates.index(answer.candidate))
-    if options.record:
-        killers.record(_recorded(answers, options), _names())
-    print(*_summary(answers, options, time.monotonic() - started), sep="\n")
+    started, given = time.monotonic(), list[Answer]()
+    try:
+        for answer in answers(candidates, options, folder):
+            given.append(answer)
+            print(f"[{len(given):{len(str(len(candidates)))}}/{len(candidates)}] {_line(answer, options)}", flush=True)
+    finally:
+        if options.record:
+            killers.record(_recorded(given, options), _names())
+    given.sort(key=lambda answer: candidates.index(answer.candidate))
+    print(*_summary(given, options, time.monotonic() - started), sep="\n")
     if options.json:
-        Path(options.json).write_text(json.dumps([_as_json(answer) for answer in answers], indent=2) + "\n")
-    return _status(answers)
+        Path(options.json).write_text(json.dumps([_as_json(answer) for answer in given], indent=2) + "\n")
+    return _status(given)
 
 
 # --- who is judged ----------------------------------------------------------------------------------------------------
@@ -156,9 +158,9 @@ def _names() -> dict[str, list[str]]:
 # --- the gates --------------------------------------------------------------------------------------------------------
 
 
-def _answers(candidates: Iterable[Candidate], options: argparse.Namespace, folder: Path) -> Iterator[Answer]:
+def answers(candidates: Iterable[Candidate], options: argparse.Namespace, folder: Path) -> Iterator[Answer]:
     """As they come. Each thread has examiners of its own."""
-    known, desks = killers.read(), list[_Desk]()
+    known, desks = dict(killers.read()), list[_Desk]()
     mine = threading.local()
 
     def sit() -> None:
@@ -166,8 +168,9 @@ def _answers(candidates: Iterable[Candidate], options: argparse.Namespace, folde
         desks.append(mine.desk)
 
     def judge(candidate: Candidate) -> Answer:
-        early = known.get(candidate.kind, {}).get(candidate.name, {})
-        answer: Answer = mine.desk.judge(candidate, tuple(filter(None, early.values())))
+        early = killers.early(known, candidate.kind, candidate.name)
+        answer: Answer = mine.desk.judge(candidate, early)
+        known[candidate.kind] = {**known.get(candidate.kind, {}), candidate.name: answer.killers}
         return answer
 
     with ThreadPoolExecutor(options.jobs, initializer=sit) as pool:
@@ -233,37 +236,37 @@ def _cell(answer: Answer, layer: str) -> str:
     return f"{layer} " + ("   -" if seconds is None else f"{seconds:4.1f}")
 
 
-def _summary(answers: Sequence[Answer], options: argparse.Namespace, seconds: float) -> Iterator[str]:
+def _summary(given: Sequence[Answer], options: argparse.Namespace, seconds: float) -> Iterator[str]:
     yield ""
-    wrong = [answer for answer in answers if answer.candidate.want == "invalid"]
+    wrong = [answer for answer in given if answer.candidate.want == "invalid"]
     yield f"found      {sum(answer.right for answer in wrong)} of {len(wrong)} wrong implementations"
-    right = [answer for answer in answers if answer.candidate.want == "valid"]
+    right = [answer for answer in given if answer.candidate.want == "valid"]
     yield f"valid      {sum(answer.right for answer in right)} of {len(right)} right ones"
-    yield from killers.alone(_recorded(answers, options) if options.full else killers.read())
-    for answer in answers:
+    yield from killers.alone(_recorded(given, options) if options.full else killers.read())
+    for answer in given:
         if not answer.right:
             yield f"not as it must be: {answer.candidate.kind}: {answer.candidate.name}: {answer.word} {answer.says}"
-    yield f"{len(answers)} gates in {seconds:.0f} s, {options.jobs} at once"
-    yield f"exam: {('passed', 'failed', 'void')[_status(answers)]}"
+    yield f"{len(given)} gates in {seconds:.0f} s, {options.jobs} at once"
+    yield f"exam: {('passed', 'failed', 'void')[_status(given)]}"
 
 
-def _recorded(answers: Iterable[Answer], options: argparse.Namespace) -> killers.Killers:
+def _recorded(given: Iterable[Answer], options: argparse.Namespace) -> killers.Killers:
     """What the answers add to the record: with --full also which layers missed it."""
     found: dict[str, dict[str, dict[str, str | None]]] = {kind: {} for kind in KINDS}
-    for answer in answers:
+    for answer in given:
         if answer.candidate.want == "invalid" and answer.killers:
             missed = dict.fromkeys(LAYERS) if options.full else {}
             found[answer.candidate.kind][answer.candidate.name] = {**missed, **answer.killers}
     return found
 
 
-def _status(answers: Sequence[Answer]) -> int:
+def _status(given: Sequence[Answer]) -> int:
     """Void if the baseline is not what it must be, or something was not answered; failed if an answer was wrong."""
-    if any(answer.candidate.name in ("shipped", CANARY) and not answer.right for answer in answers):
+    if any(answer.candidate.name in ("shipped", CANARY) and not answer.right for answer in given):
         return 2
-    if any(answer.word == "unknown" for answer in answers):
+    if any(answer.word == "unknown" for answer in given):
         return 2
-    return 0 if all(answer.right for answer in answers) else 1
+    return 0 if all(answer.right for answer in given) else 1
 
 
 def _as_json(answer: Answer) -> dict[str, Any]:

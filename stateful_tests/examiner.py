@@ -30,6 +30,7 @@ from stateful_tests.ending import is_violation
 from stateful_tests.options import ROOT
 
 PATIENCE_S: Final = 900
+TIDY_S: Final = 5
 GRACE_S: Final = 10
 
 
@@ -76,7 +77,8 @@ class Examiner:
             self.process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        with contextlib.suppress(BrokenPipeError), self.process:
+            pass  # closes the pipes
 
 
 def main(kind: str, profile: str, seed: str, results: str) -> int:
@@ -153,12 +155,13 @@ def _await(copy: int, orders: BinaryIO) -> None:
     """Until it has ended. If its time is over, or nobody is there any more, it is killed, and all that it started."""
     watched = os.pidfd_open(copy)
     try:
-        if select.select([watched, orders.fileno()], [], [], PATIENCE_S)[0] != [watched]:
+        select.select([watched, orders.fileno()], [], [], PATIENCE_S)
+    finally:  # who interrupts us has interrupted the copy as well, and it may tidy up
+        if not select.select([watched], [], [], TIDY_S)[0]:
             for process in _family(copy):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
         os.waitpid(copy, 0)
-    finally:
         os.close(watched)
 
 

@@ -7,6 +7,7 @@ it. A layer that is not there was never asked. An entry that no longer holds cos
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,14 @@ def record(found: Killers, names: Mapping[str, Sequence[str]]) -> None:
         for kind, existing in names.items()
     }
     FILE.write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n")
+
+
+def early(known: Killers, kind: str, name: str) -> tuple[str, ...]:
+    """The checks to begin with: those that found this one, then those that have found most of its kind."""
+    mutants = known.get(kind, {})
+    own = filter(None, mutants.get(name, {}).values())
+    often = Counter(check for layers in mutants.values() for check in layers.values() if check)
+    return tuple(dict.fromkeys([*own, *(check for check, _ in often.most_common())]))
 
 
 def alone(known: Killers) -> Iterator[str]:

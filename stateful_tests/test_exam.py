@@ -39,7 +39,7 @@ def test_a_missed_one_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: 
         for each in candidates:
             yield Answer(each, "valid" if each.name in ("shipped", "a gap is tolerated") else each.want)
 
-    monkeypatch.setattr(exam, "_answers", answers)
+    monkeypatch.setattr(exam, "answers", answers)
     monkeypatch.setattr(
         exam,
         "_candidates",

@@ -1,0 +1,193 @@
+"""``python -m stateful_tests.blind``: mutation tools that know no contract edit the shipped files, and the gate judges.
+
+Python is edited by every operator of Cosmic Ray, the SQL in its strings by the swaps in ``SWAPS``. What survives is a
+gap in the gate, or no fault at all: ``mutants/survivors.py`` says of each of the latter why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import io
+import os
+import re
+import shutil
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from model import scratch
+from model.contract import KINDS
+from stateful_tests.exam import Answer, Candidate, answers
+from stateful_tests.mutants.survivors import SURVIVORS
+from stateful_tests.options import ROOT
+
+SWAPS: Final = (
+    (r" < ", " <= "),
+    (r" < ", " > "),
+    (r" <= ", " < "),
+    (r" > ", " >= "),
+    (r" >= ", " > "),
+    (r" = ", " <> "),
+    (r" <> ", " = "),
+    (r" AND ", " OR "),
+    (r" OR ", " AND "),
+    (r" \+ ", " - "),
+    (r" - ", " + "),
+    (r"\bNULL\b", "0"),
+    (r"\b1\b", "0"),
+    (r"\b1\b", "2"),
+    (r"\b0\b", "1"),
+    (r"\bNOT ", ""),
+    (r"\bIS NULL\b", "IS NOT NULL"),
+    (r"\bmin\(", "max("),
+    (r"\bmax\(", "min("),
+    (r"'pending'", "'leased'"),
+    (r"'leased'", "'pending'"),
+    (r"'done'", "'dead'"),
+    (r"'dead'", "'done'"),
+    (r"\bIMMEDIATE\b", "DEFERRED"),
+    (r"\bUNIQUE ", ""),
+    (r"\bWITHOUT ROWID\b", ""),
+    (r"\bFULL\b", "NORMAL"),
+    (r"\bDELETE\b", "TRUNCATE"),
+    (r"\b(\w+), (\w+)\b", r"\2, \1"),
+)
+"""A pattern and what takes its place, one place at a time."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 nothing survived that has no reason written down, 1 something did, 130 interrupted."""
+    options = _parser().parse_args(arguments)
+    folder = scratch.make()
+    try:
+        return _hold(options, folder)
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted\n")
+        return 130
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tox run -e blind --", description=__doc__)
+    parser.add_argument("--kind", choices=list(KINDS), help="only worker.py, or only client.py")
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="gates at once (one a core)")
+    parser.set_defaults(full=False, profile="ci")
+    return parser
+
+
+def _hold(options: argparse.Namespace, folder: Path) -> int:
+    first, step = map(int, options.part.split("/"))
+    seen, lived = Counter[str](), list[Answer]()
+    for kind in [options.kind] if options.kind else KINDS:
+        candidates = list(_candidates(kind, folder))[first - 1 :: step]
+        print(f"{kind}: {len(candidates)} mutants", flush=True)
+        for answer in answers(candidates, options, folder):
+            seen[answer.word] += 1
+            if answer.word != "invalid":
+                print(f"[{seen.total():4}] {answer.word}: {answer.candidate.name}  {answer.says[:120]}", flush=True)
+            lived += [answer] * (answer.word == "valid")
+    new = [answer for answer in lived if _key(answer.candidate) not in SURVIVORS]
+    judged = seen["invalid"] + len(new)
+    print(f"\nfound      {seen['invalid']} of {judged} mutants that differ, {seen['invalid'] / max(judged, 1):.1%}")
+    print(f"the same   {len(lived) - len(new)}, for the reasons in survivors.py")
+    print(f"unknown    {seen['unknown']}: they do not load, or do not come back")
+    print(*(f"survived   {answer.candidate.kind}: {answer.candidate.name}" for answer in new), sep="\n")
+    return 1 if new else 0
+
+
+# --- the mutants ------------------------------------------------------------------------------------------------------
+
+
+def _candidates(kind: str, folder: Path) -> Iterator[Candidate]:
+    """Each edit that changes the syntax tree but for annotations and docstrings, once."""
+    text = (ROOT / f"{kind}.py").read_text()
+    seen = {_tree(text)}
+    for number, mutated in enumerate((*_python(text), *_sql(text))):
+        try:
+            tree = _tree(mutated)
+        except SyntaxError:
+            continue
+        if tree not in seen:
+            seen.add(tree)
+            path = folder / f"{kind}-{number}" / f"{kind}.py"
+            path.parent.mkdir()
+            path.write_text(mutated)
+            yield Candidate(kind, _name(text, mutated), path, "invalid")
+
+
+def _name(text: str, mutated: str) -> str:
+    """What stands around the edit, and its lines before and after."""
+    before, after = text.splitlines(), mutated.splitlines()
+    edits = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    _, start, end, other_start, other_end = next(edit for edit in edits if edit[0] != "equal")
+    nodes = (node for node in ast.parse(text).body if node.lineno <= start + 1 <= (node.end_lineno or 0))
+    around = next((getattr(node, "name", None) or ast.unparse(node).partition(" =")[0] for node in nodes), "")
+    lines = (" ".join(" ".join(part).split()) for part in (before[start:end], after[other_start:other_end]))
+    return f"{around}: {' -> '.join(lines)}"
+
+
+def _key(candidate: Candidate) -> tuple[str, str]:
+    return candidate.kind, candidate.name
+
+
+def _python(text: str) -> Iterator[str]:
+    from cosmic_ray import plugins  # noqa: PLC0415 - installed where it is used
+    from cosmic_ray.mutating import mutate_code  # noqa: PLC0415
+
+    for name in sorted(plugins.operator_names()):
+        if name in ("core/VariableInserter", "core/VariableReplacer"):
+            continue  # they want to be told which variable
+        operator, occurrence = plugins.get_operator(name)(), 0
+        while mutated := mutate_code(text, operator, occurrence):
+            yield mutated
+            occurrence += 1
+
+
+def _sql(text: str) -> Iterator[str]:
+    starts = [0]
+    for line in text.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    for token in _strings(text):
+        start, end = (starts[row - 1] + column for row, column in (token.start, token.end))
+        for pattern, replacement in SWAPS:
+            for match in re.finditer(pattern, token.string):
+                changed = token.string[: match.start()] + match.expand(replacement) + token.string[match.end() :]
+                yield text[:start] + changed + text[end:]
+
+
+def _strings(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The string literals that are no docstrings."""
+    before = tokenize.NEWLINE
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.STRING and before not in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+            yield token
+        if token.type not in (tokenize.NL, tokenize.COMMENT):
+            before = token.type
+
+
+def _tree(text: str) -> str:
+    """The syntax without what has no effect: docstrings and annotations."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                node.returns = None
+            case ast.arg():
+                node.annotation = None
+            case ast.AnnAssign():
+                node.annotation = ast.Constant(None)
+            case ast.Expr(value=ast.Constant(value=str())):
+                node.value = ast.Constant(None)
+    return ast.dump(tree)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

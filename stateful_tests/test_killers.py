@@ -1,0 +1,63 @@
+"""The record of what has found which mutant: kept up to date, and read as a matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stateful_tests import killers
+from stateful_tests.verdict import LAYERS
+
+EVERY = dict.fromkeys(LAYERS)
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "killers.json"
+    monkeypatch.setattr(killers, "FILE", file)
+    return file
+
+
+def test_what_is_found_is_added(file: Path) -> None:
+    assert killers.read() == {}
+    killers.record({"worker": {"a": {"contract": "x"}}}, {"worker": ["a", "b"]})
+    killers.record({"worker": {"a": {"storm": "y"}, "b": {"contract": "z"}}}, {"worker": ["a", "b"]})
+    assert killers.read() == {"worker": {"a": {"contract": "x", "storm": "y"}, "b": {"contract": "z"}}}
+    assert file.read_text().endswith("}\n")
+
+
+@pytest.mark.usefixtures("file")
+def test_a_mutant_that_is_gone_leaves_the_record() -> None:
+    killers.record({"worker": {"a": {"contract": "x"}}}, {"worker": ["a"]})
+    killers.record({}, {"worker": ["b"]})
+    assert killers.read() == {"worker": {}}
+
+
+def test_a_broken_record_is_named(file: Path) -> None:
+    file.write_text("{")
+    with pytest.raises(killers.Unreadable, match=r"killers\.json: "):
+        killers.read()
+
+
+def test_only_whole_rows_count_in_the_matrix() -> None:
+    known: killers.Killers = {
+        "worker": {
+            "a": {**EVERY, "contract": "x", "storm": "y"},
+            "b": {**EVERY, "storm": "y"},
+            "not asked": {"contract": "x"},
+        }
+    }
+    lines = list(killers.alone(known))
+    assert len(lines) == len(LAYERS)
+    assert lines[LAYERS.index("contract")] == "contract    alone misses 1 of 2; nothing else finds 0"
+    assert lines[LAYERS.index("storm")] == "storm       alone misses 0 of 2; nothing else finds 1"
+
+
+def test_what_finds_most_comes_first() -> None:
+    known: killers.Killers = {
+        "worker": {"a": {"contract": "x"}, "b": {"contract": "y"}, "c": {"contract": "y", "storm": None}}
+    }
+    assert killers.early(known, "worker", "a") == ("x", "y")
+    assert killers.early(known, "worker", "new") == ("y", "x")
+    assert killers.early(known, "client", "a") == ()
