@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from model.contract import KINDS, WORKER
 from stateful_tests import results
 from stateful_tests.ending import is_violation, reason_file
-from stateful_tests.options import ROOT
 from stateful_tests.soak import progress
 from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
@@ -103,25 +100,19 @@ class Gate:
             yield f"not tried here: {line}", ""
         yield "", ""
         option = self.config.option
-        yield f"judged   {', '.join(_shown(getattr(option, name)) for name in option.judged)}", ""
+        yield f"judged   {', '.join(results.shown(getattr(option, name)) for name in option.judged)}", ""
         programs = f" (programs {verdict.transcript[:12]})" if verdict.transcript else ""
         yield f"seed     {option.seed}{programs}", ""
-        yield f"results  {_shown(self.folder)}", ""
+        yield f"results  {results.shown(self.folder)}", ""
         colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
         yield f"verdict: {verdict.word}", colour
 
     def _failure(self, check: Check) -> Iterator[tuple[str, str]]:
-        option = self.config.option
         yield f"{check.layer}: {check.title}: {check.difference}", "red"
         for line in check.program:
             yield f"    {line}", ""
-        gate = (
-            ["tox", "run", "-e", "gate", "--"] if "TOX_ENV_NAME" in os.environ else ["python", "-m", "pytest", "--gate"]
-        )
-        words = [*gate, f"--{check.kind}", _shown(getattr(option, check.kind))]
-        words += ["--profile", option.profile, "--seed", str(option.seed), "-n0", check.nodeid]
-        yield f"  replay  {shlex.join(words)}", ""
-        yield f"  report  {_shown(self.folder / 'verdict.json')}", ""
+        yield f"  replay  {results.replay(check, self.config.option)}", ""
+        yield f"  report  {results.shown(self.folder / 'verdict.json')}", ""
         yield "", ""
 
 
@@ -178,9 +169,3 @@ def _in_short(lines: list[str] | Any, label: str) -> Iterator[tuple[str, str]]: 
         yield f"{label}  {len(lines) - SHOWN_IN_SHORT} more, all of them in verdict.json", ""
     if lines:
         yield "", ""
-
-
-def _shown(path: str | Path) -> str:
-    """Relative where that is shorter to read: inside the project."""
-    path = Path(path)
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

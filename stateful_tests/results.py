@@ -6,12 +6,14 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
 import tempfile
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from stateful_tests.verdict import Verdict
+from stateful_tests.options import ROOT
+from stateful_tests.verdict import Check, Verdict
 
 OUTCOME = "outcome"
 """The property in JUnit that a check has which found a violation."""
@@ -35,7 +37,24 @@ def write(folder: Path, verdict: Verdict, option: argparse.Namespace) -> None:
     """``verdict.json``: all that the verdict rests on, and what was judged."""
     judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
     context = {"judged": judged, "seed": option.seed, "profile": option.profile}
-    (folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
+    data = verdict.as_json(**context)
+    for check, failure in zip(verdict.failures, data["failures"], strict=True):
+        failure["replay"] = replay(check, option)
+    (folder / "verdict.json").write_text(json.dumps(data, indent=2) + "\n")
+
+
+def replay(check: Check, option: argparse.Namespace) -> str:
+    """The command that makes this check alone, as it was made."""
+    tox = "TOX_ENV_NAME" in os.environ
+    words = ["tox", "run", "-e", "gate", "--"] if tox else ["python", "-m", "pytest", "--gate"]
+    words += [f"--{check.kind}", shown(getattr(option, check.kind)), "--profile", option.profile]
+    return shlex.join([*words, "--seed", str(option.seed), "-n0", check.nodeid])
+
+
+def shown(path: str | Path) -> str:
+    """Relative where that is shorter to read: inside the project."""
+    path = Path(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def tell_errors_apart(junit: Path) -> None:

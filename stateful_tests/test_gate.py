@@ -144,6 +144,7 @@ def test_a_wrong_worker_is_invalid(tmp_path: Path, fault: str) -> None:
     replay = next(text for text in run.out.splitlines() if text.startswith("  replay  "))
     assert f" --worker {file} --profile ci --seed " in replay
     assert replay.endswith(shlex.quote(first["nodeid"]))
+    assert replay == f"  replay  {first['replay']}"
 
 
 def test_a_replayed_failure_is_the_same(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ OPTIONAL: Final = ("syscalls",)
 """The layers that need what a machine may lack: what they skip is named in the verdict, and does not change it."""
 WHOLE: Final = ("transitions",)
 """The layers whose checks share out one finite world: valid only if together they covered all of it."""
+TITLES: Final = ("judged", "layer", "checks", "did", "result", "seconds")
 EXIT_STATUS: Final[Mapping[Word, int]] = {"valid": 0, "invalid": 1, "unknown": 2}
 
 
@@ -175,27 +176,23 @@ def _left_out(layer: Layer) -> Iterator[str]:
 
 def table(layers: Sequence[Layer]) -> list[str]:
     """The layers as aligned text; seconds are added up over the processes that shared the work."""
-    head = ("judged", "layer", "checks", "did", "result", "seconds")
-    rows = [
-        (
-            layer.kind,
-            layer.name,
-            f"{layer.checks:,}",
-            ", ".join(_figures(layer)) or "nothing",
-            layer.word,
-            f"{layer.seconds:.1f}",
-        )
-        for layer in layers
-    ]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    rows = [TITLES, *cells(layers)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     right = {"checks", "seconds"}
     return [
         "  ".join(
             cell.rjust(width) if title in right else cell.ljust(width)
-            for title, cell, width in zip(head, row, widths, strict=True)
+            for title, cell, width in zip(TITLES, row, widths, strict=True)
         ).rstrip()
-        for row in (head, *rows)
+        for row in rows
     ]
+
+
+def cells(layers: Iterable[Layer]) -> Iterator[tuple[str, ...]]:
+    """The row of each layer, under ``TITLES``."""
+    for layer in layers:
+        did = ", ".join(_figures(layer)) or "nothing"
+        yield layer.kind, layer.name, f"{layer.checks:,}", did, layer.word, f"{layer.seconds:.1f}"
 
 
 def _figures(layer: Layer) -> Iterator[str]:
