@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from chaos import report, storms
-from chaos.campaign import INTERRUPTED, Plan, carry_out
+from chaos.campaign import INTERRUPTED, Plan, carry_out, processors
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, BadInput, chosen, kept, kind_of, parse, stage
 from chaos.report import Progress
@@ -144,7 +144,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         kill = parse(options.token)
         return Plan(_modules(given, [kill.name]), kill.seed, [kill.name], 1, kill.turn, 1)
     kills = KILLS if options.kills is None and options.minutes is None else options.kills
-    jobs = min(options.jobs or os.cpu_count() or 1, kills or sys.maxsize)
+    jobs = min(options.jobs or len(processors()), kills or sys.maxsize)
     names = chosen(options.selection, list(given or KINDS))
     return Plan(_modules(given, names), _seed(options), names, jobs, 0, kills, options.minutes)
 

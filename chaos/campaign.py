@@ -32,6 +32,11 @@ class Interrupted(BaseException):
     """Ctrl-C, SIGTERM or a closed terminal."""
 
 
+def processors() -> list[int]:
+    """Those that this process may use, by number."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Which kills, of modules by kind: those of ``seed`` from round ``first`` on, among the experiments ``names``."""
@@ -49,6 +54,10 @@ class Plan:
         return ", ".join(map(str, self.modules.values()))
 
     def task(self, job: int, folder: Path) -> Task:
+        """Of as many jobs as there are processors, each keeps to one, with all that it forks: who is woken on another's
+        waits there while his own is idle.
+        """
+        cpus = processors()
         return Task(
             modules={name: str(path) for name, path in self.modules.items()},
             folder=str(folder / str(job)),
@@ -57,6 +66,7 @@ class Plan:
             first=self.first,
             job=job,
             jobs=self.jobs,
+            cpu=cpus[job] if self.jobs == len(cpus) else None,
             kills=self.kills,
             seconds=None if self.minutes is None else 60 * self.minutes,
         )

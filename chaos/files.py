@@ -50,8 +50,7 @@ def look(subject: Subject[Any, Any], path: Path, *, writing: bool = False) -> Le
         return left
     may = "read"
     try:
-        with contextlib.closing(connect(path)) as con:
-            con.execute("PRAGMA busy_timeout = 0").close()
+        with contextlib.closing(connect(path, 0)) as con:
             if (check := con.execute("PRAGMA integrity_check").fetchall()) != [("ok",)]:
                 return left._replace(problem=f"PRAGMA integrity_check says {'; '.join(str(row[0]) for row in check)}")
             schema = _schema(con, subject)

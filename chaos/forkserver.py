@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from chaos.child import Order, Word, encode, end_with, obey, opened
+from chaos.rehearsal import gaps_filled, rehearse
 from chaos.systems import SYSTEMS
 from model.counterexample import Op
 from model.port import Subject, Unfit
@@ -50,8 +51,10 @@ def main(kind: str, path: str) -> None:
     if reason := _unsafe(connections):
         os.write(words, encode(Word("unsafe", reason)))
         return
-    os.write(words, encode(Word("ready")))
+    rehearse(system.kind)
+    _kept = gaps_filled()
     gc.freeze()  # a collection in a forked process would copy every page
+    os.write(words, encode(Word("ready")))
     while line := _line(orders):
         order = Order(**_JSON.raw_decode(line)[0])
         subject = system.subject(module, Path(order.file))

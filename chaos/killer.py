@@ -82,7 +82,7 @@ def kill(child: Victim) -> None:
     for process in offspring:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    if status != -signal.SIGKILL or victim.is_running():
+    if status != -signal.SIGKILL or psutil.pid_exists(child.pid):
         raise Unanswered(f"the process was not ended by SIGKILL, but with status {status}")
     if end_group(child.pid) or offspring:
         raise Unanswered(f"the process had started {len(offspring) or 'some'} other processes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import itertools
 import random
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from chaos import stages, stream_experiments, stream_variation, variation
+from chaos import stages, stream_experiments
+from chaos.company import vary
 from chaos.experiments import EXPERIMENTS, QueueExperiment
 from chaos.forks import Server
 from chaos.openings import OPENINGS, STORE_OPENINGS, Opening, check_opening
@@ -87,10 +89,7 @@ class Kill(NamedTuple):
         death = DEATHS[self.name]
         if isinstance(death, Opening) or self.turn == 0:
             return death
-        rng = random.Random(f"{self.seed}:{self.turn}:{death.scene}")  # noqa: S311 - repeatable, not secret
-        if isinstance(death, StreamExperiment):
-            return stream_variation.vary(death, rng)
-        return variation.vary(death, rng)
+        return vary(death, f"{self.seed}:{self.turn}:{death.scene}")
 
 
 def parse(token: str) -> Kill:
@@ -128,7 +127,14 @@ def turns(seed: int, names: Sequence[str], first: int = 0) -> Iterator[Turn]:
 
 def fingerprint(kill: Kill, death: Death) -> int:
     """The same for the same kill, and for no other: of their sum, which knows no order, a run can tell its kills."""
-    return int.from_bytes(hashlib.sha256(f"{kill} {death!r}".encode()).digest()[:8])
+    told = repr(death) if isinstance(death, Opening) else f"{_told(death.setup)} {death.op!r}"
+    return int.from_bytes(hashlib.sha256(f"{kill} {told}".encode()).digest()[:8])
+
+
+@functools.lru_cache(maxsize=1)
+def _told(setup: tuple[Any, ...]) -> str:
+    """Once for all experiments of a scene: it may be long."""
+    return repr(setup)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,7 @@ def carry_out(death: Death, place: Place) -> None:
     """One kill and its checks. Unanswered, or a Violation with the program that leads there."""
     did: Counter[str] = Counter()
     if isinstance(death, Opening):
-        check_opening(death, place.subject, place.module, did, place.server)
+        check_opening(death, place.subject, place.module, did, place.server, place.shelf)
     else:
         check(death, place.subject, place.module, did, place.server, place.shelf)
 

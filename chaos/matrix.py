@@ -71,13 +71,7 @@ class Experiment:
 
     def outcomes(self) -> tuple[Any, Any]:
         """The states that the kill must leave if the change is lost, and if it is kept; Void if it shows nothing."""
-        before = self.before()
-        lost, kept = self.ends(before)
-        if lost == kept:
-            raise Void(f"{self.name}: lost and kept are the same state")
-        if self.hook.name not in self.calls(before):
-            raise Void(f"{self.name}: the hook is listed, but never fired")
-        return lost, kept
+        return _outcomes(self)
 
     def ends(self, before: Any) -> tuple[Any, Any]:  # noqa: ANN401
         """What there is without the change, and with it."""
@@ -100,6 +94,18 @@ class Experiment:
     def starts(self) -> str:
         """The stage from which on a statement counts; empty if each does."""
         return ""
+
+
+@functools.lru_cache(maxsize=1)
+def _outcomes(experiment: Experiment) -> tuple[Any, Any]:
+    """Asked for when its company is drawn, and again when it is carried out."""
+    before = experiment.before()
+    lost, kept = experiment.ends(before)
+    if lost == kept:
+        raise Void(f"{experiment.name}: lost and kept are the same state")
+    if experiment.hook.name not in experiment.calls(before):
+        raise Void(f"{experiment.name}: the hook is listed, but never fired")
+    return lost, kept
 
 
 _STATEMENTS: Final = {

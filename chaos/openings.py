@@ -8,18 +8,18 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from chaos import stages
 from chaos.child import Order, Word
 from chaos.deaths import dying_opening
-from chaos.files import Left, look
+from chaos.files import Files, Left, look
 from chaos.forks import Server
 from chaos.killer import Unanswered, hear, kill
 from chaos.matrix import Void
 from chaos.prepared import Differs, opened
 from chaos.sequels import sequel
-from chaos.trial import victim
+from chaos.trial import Shelf, victim
 from model import contract, events
 from model.contract import CLIENT, WORKER, Audit, Job, Kind, Reopen
 from model.counterexample import Rows, Violation, differences, reply_differs, source
@@ -51,14 +51,20 @@ class Opening:
 
 
 def check_opening(
-    experiment: Opening, subject: Subject[Any, Any], module: Path, did: Counter[str], server: Server | None = None
+    experiment: Opening,
+    subject: Subject[Any, Any],
+    module: Path,
+    did: Counter[str],
+    server: Server | None = None,
+    shelf: Shelf | None = None,
 ) -> None:
     """Kill one process; it leaves what it found or a whole file, as the stage says, and the file lives on.
 
     Void, Unanswered, or a Violation with the program that leads there.
     """
     trial = _Trial(experiment, subject)
-    found = trial.prepare()
+    shelf = shelf or Shelf()
+    found = trial.prepare_once(shelf)
     with victim(experiment, subject, module, server) as child:
         trial.judge(hear(child))
         kill(child)
@@ -66,12 +72,16 @@ def check_opening(
     did["kept" if experiment.kept else "lost"] += 1
     if server is not None:
         did["forked"] += 1
+    files = experiment.kept, Files.of(subject.path)
+    if files in shelf.sound:
+        return
     left = look(subject, subject.path)
     if experiment.kept:
         trial.live_on(left)
     else:
         trial.compare("after SIGKILL in", left.differs(found))
         trial.live_on()
+    shelf.sound.append(files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,15 @@ class _Trial:
 
     experiment: Opening
     subject: Subject[Any, Any]
+
+    def prepare_once(self, shelf: Shelf) -> Left:
+        """``prepare``, or a copy of what that left for the same scene."""
+        scene, path = self.experiment.scene, self.subject.path
+        if shelf.copy(scene, path):
+            return cast("Left", shelf.found)
+        left = self.prepare()
+        shelf.keep(scene, path, left)
+        return left
 
     def prepare(self) -> Left:
         """What is there before the opening; Void if nothing is missing."""

@@ -25,6 +25,8 @@ from chaos.systems import SYSTEMS, System
 from model.counterexample import Violation
 from model.port import Unfit
 
+PAUSE_S: Final = 0.1
+"""How long what has been done may stay unsaid."""
 HURRY_S: Final = 2.0
 GRACE_S: Final = 3 * HURRY_S
 """How long it may take until nothing is left."""
@@ -35,7 +37,7 @@ class Task:
     """Which kills: those of ``names`` from round ``first`` on, up to the number ``kills`` or for ``seconds``.
 
     ``modules`` are paths by kind. Of ``jobs`` processes that have the same task, this one does every ``jobs``-th scene,
-    ``job`` the first.
+    ``job`` the first, and keeps to the processor ``cpu``, if one is given.
     """
 
     modules: dict[str, str]
@@ -45,6 +47,7 @@ class Task:
     first: int
     job: int
     jobs: int
+    cpu: int | None
     kills: int | None
     seconds: float | None
 
@@ -55,11 +58,23 @@ class Runner:
     def __init__(self, task: Task, words: int) -> None:
         self.task = task
         self.words = words
+        self.unsaid = b""
+        self.said_at = 0.0
         self.orphaned = False
         self.until: float = float("inf") if task.kills is None else task.kills
 
     def say(self, **word: Any) -> None:  # noqa: ANN401 - JSON
-        os.write(self.words, json.dumps(word).encode() + b"\n")
+        """Now, behind what was to be said soon."""
+        self.unsaid += json.dumps(word).encode() + b"\n"
+        os.write(self.words, self.unsaid)
+        self.unsaid, self.said_at = b"", time.monotonic()
+
+    def say_soon(self, **word: Any) -> None:  # noqa: ANN401 - JSON
+        """With others: to hear each by itself costs time that kills could have."""
+        if time.monotonic() > self.said_at + PAUSE_S:
+            self.say(**word)
+        else:
+            self.unsaid += json.dumps(word).encode() + b"\n"
 
     def listen(self, orders: IO[bytes]) -> None:
         """Obey what stdin says; when it closes, this kill is the last: interrupted if it takes long, and then cut."""
@@ -116,7 +131,7 @@ class Runner:
         except Unanswered as problem:
             self._found(turn, "unanswered", str(problem), [])
         else:
-            self.say(name=turn.kill.name, kind=kind(death), fingerprint=fingerprint(turn.kill, death))
+            self.say_soon(name=turn.kill.name, kind=kind(death), fingerprint=fingerprint(turn.kill, death))
             return True
         return False
 
@@ -141,6 +156,8 @@ def main() -> None:
     os.dup2(2, 1)  # what the module prints is not a word
     orders = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - a thread reads it for as long as there is one
     task = Task(**json.loads(orders.readline()))
+    if task.cpu is not None:
+        os.sched_setaffinity(0, {task.cpu})
     runner = Runner(task, words)
     threading.Thread(target=runner.listen, args=[orders], daemon=True).start()
     try:

@@ -1,34 +1,25 @@
-"""Random company for an experiment with a stream: the same death later on, with other deltas, among what is refused.
-
-As in ``variation``, only the surroundings change, and a draw that would make the experiment void is thrown away.
-"""
+"""Random company for an experiment with a stream: the same death later on, with other deltas, among what is refused."""
 
 from __future__ import annotations
 
-import contextlib
 import random
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from chaos.matrix import Void
 from chaos.stream_experiments import WAYS, StreamExperiment, Way, line
 from model import stream
 from model.contract import Reopen
 from model.events import BOUNDS, Apply, Consume, Plain, State
 
-DRAWS: Final = 8
-LONGEST: Final = 40
-"""How many events may have come before the experiment's own."""
+LONGEST: Final = 12
+"""So many events may have come before the experiment's own: the number of the last has one digit or two."""
+PLACES: Final = 4
+"""Between so many of its operations may something else come."""
 
 
-def vary(experiment: StreamExperiment, rng: random.Random) -> StreamExperiment:
-    """The experiment in surroundings that ``rng`` draws; as it is, if every draw would make it void."""
-    for _ in range(DRAWS):
-        with contextlib.suppress(Void):
-            varied = _Draw(rng).experiment(experiment)
-            varied.outcomes()
-            return varied
-    return experiment
+def draw(experiment: StreamExperiment, rng: random.Random) -> StreamExperiment:
+    """The experiment in surroundings that ``rng`` draws."""
+    return _Draw(rng).experiment(experiment)
 
 
 @dataclass(slots=True)
@@ -45,10 +36,14 @@ class _Draw:
         self.earlier = self.rng.choice((0, 1, 2, self.rng.randrange(LONGEST)))
         for seq in range(self.earlier):
             self._do(self._way()(seq, self.rng.randint(*BOUNDS["delta"])))
-        for op in old.setup:
-            self._company()
+        end = len(old.setup)
+        places = self.rng.sample(range(end + 1), min(PLACES, end + 1))
+        for place, op in enumerate(old.setup):
+            if place in places:
+                self._company()
             self._do(op if isinstance(op, Reopen) else self._moved(op))
-        self._company()
+        if end in places:
+            self._company()
         return replace(old, setup=tuple(self.setup), op=self._moved(old.op))
 
     def _do(self, op: Plain | Reopen) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 
 from chaos.child import Word
 from chaos.deaths import SMALL_PAGES, retold, stand_in
+from chaos.files import Files
 from chaos.forks import Server, forked
 from chaos.killer import Deadly, Unanswered, Victim, hear, kill, started
 from chaos.matrix import Experiment
@@ -25,11 +27,27 @@ from model.port import Subject, connect, perform
 
 @dataclass(slots=True)
 class Shelf:
-    """The file that was prepared last: the next experiment with the same setup starts from a copy of it."""
+    """What is known of the scene that was prepared last, for the other experiments that have it.
 
-    key: tuple[object, ...] = ()
-    content: bytes = b""
-    lines: tuple[Line, ...] = ()
+    They start from a copy of its file: ``content``, None if there is none; ``found`` is what making it has shown. And
+    ``sound`` are files that dead processes have left and that were right in every respect. A file is its bytes: who
+    leaves the same ones again, where the same is wanted of them, is not asked all of it again.
+    """
+
+    key: object = None
+    content: bytes | None = None
+    found: Any = None
+    sound: list[tuple[object, Files]] = field(default_factory=list)
+
+    def copy(self, key: object, path: Path) -> bool:
+        """Whether it is the scene with this key; then its file is at ``path``."""
+        if self.key == key and self.content is not None:
+            path.write_bytes(self.content)
+        return self.key == key
+
+    def keep(self, key: object, path: Path, found: object) -> None:
+        self.key, self.content, self.found = key, path.read_bytes() if path.exists() else None, found
+        self.sound.clear()
 
 
 def check(
@@ -48,7 +66,8 @@ def check(
     before, (lost, kept) = experiment.before(), experiment.outcomes()
     want = kept if experiment.hook.kept else lost
     trial = Trial(experiment, subject)
-    trial.prepare_once(before, shelf or Shelf())
+    shelf = shelf or Shelf()
+    trial.prepare_once(before, shelf)
     with victim(experiment, subject, module, server) as child:
         trial.judge(hear(child), experiment.calls(before))
         standing = look(subject, writing=experiment.hook.kept)
@@ -59,8 +78,12 @@ def check(
         did["forked"] += 1
     if experiment.tight:
         did["journals rolled back"] += isinstance(standing, str)
-    trial.autopsy(standing, want)
-    trial.live_on(want)
+    left = (experiment.change, want), Files.of(subject.path)
+    if left in shelf.sound:
+        trial.compare_standing(standing, want)
+    else:
+        trial.autopsy(standing, want)
+        shelf.sound.append(left)
 
 
 def victim(
@@ -80,20 +103,38 @@ def look(subject: Subject[Any, Any], *, writing: bool = False, whole: bool = Fal
 
     ``whole``: SQLite must find the file undamaged, too.
     """
+    with looking(subject) as sees:
+        return sees(writing=writing, whole=whole)
+
+
+@contextlib.contextmanager
+def looking(subject: Subject[Any, Any]) -> Iterator[Callable[..., Rows | str]]:
+    """``look``, each time over the same connection, which is fresh now."""
+    try:
+        con = connect(subject.path, 0)
+    except sqlite3.Error as error:
+        problem = f"another connection cannot read: {error}"
+        yield lambda **_: problem
+        return
+    with contextlib.closing(con):
+        yield functools.partial(_seen, subject, con)
+
+
+def _seen(
+    subject: Subject[Any, Any], con: sqlite3.Connection, *, writing: bool = False, whole: bool = False
+) -> Rows | str:
     may = "read"
     try:
-        with contextlib.closing(connect(subject.path)) as con:
-            con.execute("PRAGMA busy_timeout = 0").close()
-            rows = subject.ranked(subject.observe(con))
-            if whole and (problem := _damage(con)):
-                return problem
-            if writing:
-                may = "write"
-                con.execute("BEGIN IMMEDIATE").close()
-                con.execute("ROLLBACK").close()
-            return rows
+        rows = subject.ranked(subject.observe(con))
+        if whole and (problem := _damage(con)):
+            return problem
+        if writing:
+            may = "write"
+            con.execute("BEGIN IMMEDIATE").close()
+            con.execute("ROLLBACK").close()
     except sqlite3.Error as error:
         return f"another connection cannot {may}: {error}"
+    return rows
 
 
 def _damage(con: sqlite3.Connection) -> str:
@@ -115,12 +156,11 @@ class Trial:
     def prepare_once(self, want: Rows, shelf: Shelf) -> None:
         """``prepare``, or a copy of what that left for the same setup."""
         key = (self.experiment.setup, self.experiment.tight)
-        if shelf.key == key:
-            self.subject.path.write_bytes(shelf.content)
-            self.lines.extend(shelf.lines)
+        if shelf.copy(key, self.subject.path):
+            self.lines.extend(shelf.found)
             return
         self.prepare(want)
-        shelf.key, shelf.content, shelf.lines = key, self.subject.path.read_bytes(), tuple(self.lines)
+        shelf.keep(key, self.subject.path, tuple(self.lines))
 
     def prepare(self, want: Rows) -> None:
         """Perform the setup in this process; replies and rows must be the model's."""
@@ -146,31 +186,42 @@ class Trial:
         if word.what == "unloaded":
             raise Unanswered(word.text)
         self.lines.append(self._dying(word.text or "killed"))
+        if word.what == "stands" and list(word.called) == calls:
+            return
         function, hook = source(self.experiment.op).partition("(")[0], self.experiment.hook.name
         is_hook, kind = self.experiment.in_hook, self.subject.kind
         if word.what == "unopened":
             self._fail("on the way to", f"{kind.name}.{kind.opener} raises {word.text}, in another process")
         if word.what == "ended":
             self._fail("on the way to", f"{function} {word.text}, never {'called' if is_hook else 'came to'} {hook}")
-        if list(word.called) != calls:
-            does, must = ("calls", "call") if is_hook else ("reaches", "reach")
-            self._fail("on the way to", f"{function} {does} {', '.join(word.called)}, must {must} {', '.join(calls)}")
+        does, must = ("calls", "call") if is_hook else ("reaches", "reach")
+        self._fail("on the way to", f"{function} {does} {', '.join(word.called)}, must {must} {', '.join(calls)}")
 
     def autopsy(self, standing: Rows | str, want: Rows) -> None:
-        """What the process left, and what could be seen already while it stood: this and nothing else."""
+        """What the process left, and what could be seen already while it stood: this and nothing else.
+
+        Then the file lives on, before the eyes of the same onlooker.
+        """
         if self.experiment.tight:
             with self._open():
                 self.lines.append(Line(Reopen(), 1, Return(None)))
-        self._compare(look(self.subject, whole=True), want, "after SIGKILL in")
+        with looking(self.subject) as sees:
+            self._compare(sees(whole=True), want, "after SIGKILL in")
+            self.compare_standing(standing, want)
+            state = self._live_on(want)
+            self._compare(sees(), state, "two operations after SIGKILL in")
+
+    def compare_standing(self, standing: Rows | str, want: Rows) -> None:
+        """While the process stands its rows can be read as well, unless its change is in the file already."""
         if not self.experiment.tight:
             self._compare(standing, want, "while its process stood in")
 
-    def live_on(self, state: Any) -> None:  # noqa: ANN401 - the model's
+    def _live_on(self, state: Any) -> Any:  # noqa: ANN401 - the model's
         """The same operation once more, then something by somebody else: all as if nobody had died."""
         with self._open() as con:
             for op in sequel(self.subject.kind, state, self.experiment.change):
                 state = self._step(con, op, state)
-        self._compare(look(self.subject), state, "two operations after SIGKILL in")
+        return state
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -1,12 +1,7 @@
-"""Random company for an experiment with a queue: the same death among other jobs, at other times, under other names.
-
-Only the surroundings change. The model says whether the hook is still reached, and whether what is lost and what is
-kept still differ: a draw that would make the experiment void is thrown away.
-"""
+"""Random company for an experiment with a queue: the same death among other jobs, at other times, under other names."""
 
 from __future__ import annotations
 
-import contextlib
 import random
 import string
 from dataclasses import dataclass, field, replace
@@ -18,21 +13,15 @@ from model import lease
 from model.contract import BOUNDS, Claim, Enqueue, Finish, Plain, Redrive, Reply, Return, RunOnce, State, Ticket
 
 LETTERS: Final = string.ascii_letters + string.digits + "_-"
-DRAWS: Final = 8
 LATEST_MS: Final = BOUNDS["now_ms"].high - 300_000
 """How far an experiment can be moved: whatever is done in it and after it must still be a time."""
 AWAY_MS: Final = 1000
 """Longer than any experiment lasts: who is busy or not due for so long does not come into its way."""
 
 
-def vary(experiment: QueueExperiment, rng: random.Random) -> QueueExperiment:
-    """The experiment in surroundings that ``rng`` draws; as it is, if every draw would make it void."""
-    for _ in range(DRAWS):
-        with contextlib.suppress(Void):
-            varied = _Draw(rng, keep_names=experiment.tight).experiment(experiment)
-            varied.outcomes()
-            return varied
-    return experiment
+def draw(experiment: QueueExperiment, rng: random.Random) -> QueueExperiment:
+    """The experiment in surroundings that ``rng`` draws. Void if they come into its way."""
+    return _Draw(rng, keep_names=experiment.tight).experiment(experiment)
 
 
 @dataclass(slots=True)

@@ -215,10 +215,13 @@ def raised(subject: Subject[Any, Any], error: BaseException, planted: BaseExcept
 # --- looking from outside ---------------------------------------------------------------------------------------------
 
 
-def connect(path: str | os.PathLike[str]) -> sqlite3.Connection:
-    """A connection of the harness to an existing file: reads and writes, so that a hot journal is rolled back."""
+def connect(path: str | os.PathLike[str], timeout_s: float = 5) -> sqlite3.Connection:
+    """A connection of the harness to an existing file: reads and writes, so that a hot journal is rolled back.
+
+    It waits for a lock as long as ``timeout_s``.
+    """
     name = os.path.abspath(path)  # noqa: PTH100 - to resolve it costs more than to open it, and SQLite follows links
-    return sqlite3.connect(f"file:{quote(name)}?mode=rw", uri=True, timeout=5, isolation_level=None)
+    return sqlite3.connect(f"file:{quote(name)}?mode=rw", uri=True, timeout=timeout_s, isolation_level=None)
 
 
 R = TypeVar("R", bound=tuple[Any, ...])
