@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 
+from chaos import killer
 from chaos.child import encode
 from chaos.killer import Child, Deadly, Unanswered, end_group, ended, hear, last_line, running, tell
 from model.contract import Kind
 from model.port import Subject
+
+SOON_S: Final = 0.01
 
 
 class Unsafe(Exception):
@@ -39,6 +44,10 @@ class Server:
             self.said += part
         line, _, self.said = self.said.partition(b"\n")
         return line
+
+    def speaks(self, within_s: float) -> bool:
+        """Whether it says something, or ends, within that time."""
+        return b"\n" in self.said or bool(select.select([self.process.words], [], [], within_s)[0])
 
     def child(self) -> int:
         """The pid of the process that it has forked last; 0 if there is none."""
@@ -73,20 +82,24 @@ class Forked:
         return self.died
 
     def offspring(self) -> list[psutil.Process]:
-        """None: to look for them costs as much as all the rest, and its group shows whether there were any."""
-        return []
+        """The kernel is asked first whether there are any: to look through all processes costs as much as a kill."""
+        with contextlib.suppress(FileNotFoundError):
+            if not Path(f"/proc/{self.pid}/task/{self.pid}/children").read_bytes():
+                return []
+        return psutil.Process(self.pid).children(recursive=True)
 
     def last_error(self) -> str:
         return last_line(self.server.process.errors, self.errors_from)
 
     def find(self) -> int:
-        """Its pid, though it may hang on the way to its word, or not even be born; 0 if it dies without one."""
-        if not self.pid:
-            self.pid = self.server.child()
-        if not self.pid:
-            with contextlib.suppress(Unanswered):
-                self.line("its hook")
-        return self.pid or self.server.child()
+        """Its pid, though it may hang on the way to its word, or not even be born yet; 0 if it never is."""
+        end = time.monotonic() + killer.PATIENCE_S
+        with contextlib.suppress(Unanswered):
+            while not self.pid and time.monotonic() < end:
+                self.pid = self.server.child()
+                if not self.pid and self.server.speaks(SOON_S):
+                    self._listen()
+        return self.pid
 
     def _listen(self) -> None:
         pid, _, what = self.server.line().partition(b" ")

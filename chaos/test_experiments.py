@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -466,6 +467,72 @@ def test_a_server_and_its_fork_end_with_their_killer(
             assert child.status() == 1
             assert server.process.status() == 0
     assert not left_over()
+
+
+def _serves(server: forks.Server, module: Path, path: Path) -> None:
+    """It still does: a process is forked that keeps its change."""
+    did = Counter[str]()
+    path.unlink(missing_ok=True)
+    check(_run("first enqueue", "commit-done"), Queue(load(module), path), module, did, server)
+    assert did == {"processes killed": 1, "kept": 1, "forked": 1}
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["stands", "hangs"])
+def test_a_fork_that_nobody_hears_is_ended(
+    hangs: bool,  # noqa: FBT001 - pytest passes it by name
+    tmp_path: Path,
+    left_over: Callable[[], set[psutil.Process]],
+) -> None:
+    module = _with_claim(
+        tmp_path, f"while fault and {hangs}: pass\n    return right(con, owner, now_ms, lease_ms, fault)"
+    )
+    queue = Queue(load(module), tmp_path / "queue.db")
+    with forks.serving(WORKER, module) as server:
+        for _ in range(3):
+            Trial(FIRST_CLAIM, queue).prepare(FIRST_CLAIM.outcomes()[0])
+            with forks.forked(server, FIRST_CLAIM, queue, module) as child:
+                pass
+            assert child.died == -signal.SIGKILL
+            assert psutil.Process(server.process.pid).children() == []
+            queue.path.unlink()
+        _serves(server, module, queue.path)
+    assert not left_over()
+
+
+def test_a_module_that_forks_again_and_again_is_no_answer(
+    tmp_path: Path, did: Counter[str], left_over: Callable[[], set[psutil.Process]]
+) -> None:
+    module = _with_claim(
+        tmp_path,
+        "return right(con, owner, now_ms, lease_ms, fault and (lambda hook: (os.fork(), os.fork(), fault(hook))))",
+    )
+    queue = Queue(load(module), tmp_path / "queue.db")
+    with forks.serving(WORKER, module) as server:
+        for _ in range(3):  # all four say that they stand, whenever they come to it
+            with pytest.raises(killer.Unanswered, match=r"the process had started (some|[0-9]) other processes"):
+                check(FIRST_CLAIM, queue, module, did, server)
+            assert psutil.Process(server.process.pid).children(recursive=True) == []
+            queue.path.unlink()
+        _serves(server, module, queue.path)
+    assert not did
+    assert not left_over()
+
+
+def test_nothing_survives_in_a_session_of_its_own(tmp_path: Path, did: Counter[str]) -> None:
+    sleeper = "pid = subprocess.Popen(['sleep', '100'], start_new_session=True).pid"
+    told = tmp_path / "pid"
+    module = _with_claim(
+        tmp_path,
+        f"{sleeper}; open({str(told)!r}, 'w').write(str(pid)); return right(con, owner, now_ms, lease_ms, fault)",
+    )
+    queue = Queue(load(module), tmp_path / "queue.db")
+    with (
+        forks.serving(WORKER, module) as server,
+        pytest.raises(killer.Unanswered, match="the process had started 1 other processes"),
+    ):
+        check(FIRST_CLAIM, queue, module, did, server)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        assert psutil.Process(int(told.read_text())).wait(5) is None
 
 
 def test_a_look_sees_who_holds_the_write_lock(tmp_path: Path) -> None:
