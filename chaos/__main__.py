@@ -33,7 +33,8 @@ their operation or the state after it, never a part of it, and a file that lives
   python -m chaos run after-audit --kills 50    only the experiments with this text in their names
   python -m chaos run --seed 1 --json           the same kills every time; one JSON object for programs
   python -m chaos replay 1:3:first-claim.after-claim --worker mine.py
-  python -m chaos storm                         a minute of storms: many workers at one queue, killed, and woken up late
+  python -m chaos storm                         a minute of storms: many workers at one queue, killed and woken up late;
+                                                receivers of one stream, killed one after another
 
 Exit status: 0 valid, 1 invalid, 2 unknown, or a command that makes no sense; 130 interrupted. Valid
 means that none of these kills, or storms, found anything; the line `tried` says how many of the experiments were among
@@ -41,17 +42,25 @@ them. The judged file is imported and run, not sandboxed.
 """
 
 STORM: Final = """\
-Storm after storm, up to the first violation: four workers and an operator at one queue, killed, stopped past their
-leases and sent wrong answers, until every job is done or dead. Then nothing may be lost, left open or done with an old
-token, and the history of all operations must have an order that the contract allows.
+Storm after storm, up to the first violation.
 
-  python -m chaos storm                         one minute
-  python -m chaos storm --minutes 60 --worker mine.py
+Of workers: four of them and an operator at one queue, killed, stopped past their leases and sent wrong answers, until
+every job is done or dead. Then nothing may be lost, left open or done with an old token, and the history of all
+operations must have an order that the contract allows.
+
+Of receivers: one after another at one store, killed in their hooks or wherever they are, sent thousands of events in
+pieces, sent them again, sent lines that are wrong. What is acknowledged must be committed by then, and at the end the
+ledger is the publisher's log.
+
+  python -m chaos storm                         both by turns, over the shipped files, for one minute
+  python -m chaos storm --minutes 60 --worker mine.py    of workers only
+  python -m chaos storm --client mine.py        of receivers only
   python -m chaos storm --storms 20 --seed 1    the seeds 1 to 20
   python -m chaos storm --seed 7 --storms 1     one of them again
 
-A seed fixes what each process is to do and to suffer, not how the processes interleave: to see a violation again may
-take several tries. The storm that is under way when the time is over is finished.
+A seed fixes what each process is to do and to suffer, not how the processes interleave, nor where exactly one is struck
+down from outside: to see a violation again may take several tries. The storm that is under way when the time is over is
+finished.
 """
 
 
@@ -91,17 +100,21 @@ def _parser() -> Parser:
     again.add_argument("token", metavar="TOKEN", help="SEED:ROUND:EXPERIMENT")
     storm = commands.add_parser(
         "storm",
-        help="let storms come: many workers at one queue, killed, and woken up late",
+        help="let storms come: many workers at one queue, receivers of one stream, killed by seed",
         description=STORM,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _end(storm, "--storms", "how many, instead of as many as the minutes allow", f"for how long ({MINUTES:g})")
+    _end(
+        storm,
+        "--storms",
+        "how many of each kind, instead of for some time",
+        f"for how long ({MINUTES:g})",
+    )
     for command in (run, storm):
         command.add_argument(
             "--seed", type=_natural, metavar="N", help="fixes every random choice; drawn and printed otherwise"
         )
-    storm.add_argument("--worker", metavar="PATH", type=Path, default=ROOT / "worker.py", help="the file to judge")
-    for command in (run, again):
+    for command in (run, again, storm):
         for name in KINDS:
             command.add_argument(f"--{name}", metavar="PATH", type=Path, help=f"the {name} to judge")
     for command in (list_, run, again, storm):
@@ -138,8 +151,12 @@ def _minutes(given: str) -> float:
     raise argparse.ArgumentTypeError(f"{given!r} is not a number of minutes above 0")
 
 
+def _given(options: argparse.Namespace) -> dict[str, Path]:
+    return {name: getattr(options, name).resolve() for name in KINDS if getattr(options, name) is not None}
+
+
 def _plan(options: argparse.Namespace) -> Plan:
-    given = {name: getattr(options, name).resolve() for name in KINDS if getattr(options, name) is not None}
+    given = _given(options)
     if options.command == "replay":
         kill = parse(options.token)
         return Plan(_modules(given, [kill.name]), kill.seed, [kill.name], 1, kill.turn, 1)
@@ -159,8 +176,9 @@ def _modules(given: Mapping[str, Path], names: Sequence[str]) -> dict[str, Path]
 
 
 def _storms(options: argparse.Namespace) -> storms.Plan:
+    modules = _given(options) or {name: ROOT / f"{name}.py" for name in KINDS}
     minutes = MINUTES if options.storms is None and options.minutes is None else options.minutes
-    return storms.Plan(options.worker.resolve(), _seed(options), options.storms, minutes)
+    return storms.Plan(modules, _seed(options), options.storms, minutes)
 
 
 def _seed(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from chaos import storms
 from chaos.campaign import Found, Outcome, Plan
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, kind_of, parse
-from model.contract import WORKER
+from model.contract import CLIENT, WORKER
 
 T = TypeVar("T")
 
@@ -35,18 +35,37 @@ NOT_COVERED: Final = {
     "processes and threads that the module starts": "not tried: where any are seen, the verdict is unknown",
 }
 
-INTERLEAVING: Final = "the seed does not fix how processes interleave: to see it again may take several tries"
+INTERLEAVING: Final = (
+    "the seed does not fix how processes interleave, or where one is struck down: to see it again may take some tries"
+)
 
-NOT_COVERED_BY_STORMS: Final = {
-    **NOWHERE_COVERED,
-    "exactly-once delivery": "not guaranteed: the receiver has to remove what is sent again",
-    "a kill at each hook and at each statement in turn": "not tried here: `python -m chaos run` does",
-    "every way in which processes can interleave": "not tried: only those that came about",
-    "processes and threads that the module starts": "not tried",
+_BY_KIND: Final = {
+    WORKER.name: {"exactly-once delivery": "not guaranteed: the receiver has to remove what is sent again"},
+    CLIENT.name: {
+        "exactly-once effects beyond the file": "not guaranteed: an ACK says that the receiver has committed",
+        "two receivers of one file": "not guaranteed: the ACKs go to whoever asked",
+    },
 }
 
-FIGURES: Final = ("operations", "processes killed", "stalls", "stale finishes refused", "resends")
-"""What a storm counts."""
+
+def not_covered_by_storms(plan: storms.Plan) -> dict[str, str]:
+    """What storms over these modules do not show, and why."""
+    return {
+        **NOWHERE_COVERED,
+        **{what: why for kind in plan.modules for what, why in _BY_KIND[kind].items()},
+        "a kill at each hook and at each statement in turn": "not tried here: `python -m chaos run` does",
+        "every way in which processes can interleave": "not tried: only those that came about",
+        "processes and threads that the module starts": "not tried",
+    }
+
+
+FIGURES: Final = {
+    WORKER.name: ("operations", "processes killed", "stalls", "stale finishes refused", "resends"),
+    CLIENT.name: ("sessions", "receivers killed", "events", "resends"),
+}
+"""What a storm counts, by kind."""
+
+KILLED: Final = ("processes killed", "receivers killed")
 
 UNANSWERED: Final = 3
 """So many storms without an answer are shown; all are counted."""
@@ -92,8 +111,8 @@ def kills_so_far(plan: Plan, outcome: Outcome) -> str:
 
 def storms_so_far(plan: storms.Plan, outcome: storms.Outcome) -> str:
     """One line."""
-    wanted = f"{plan.storms:,}" if plan.minutes is None else _span(plan.minutes)
-    killed = f"{outcome.did['processes killed']:,} processes killed"
+    wanted = f"{(plan.storms or 0) * len(plan.modules):,}" if plan.minutes is None else _span(plan.minutes)
+    killed = f"{sum(did[what] for did in outcome.did.values() for what in KILLED):,} processes killed"
     return f"{outcome.storms:,} storms of {wanted}, {outcome.seconds:.0f} s, {killed}, {_so_far(outcome)}"
 
 
@@ -136,11 +155,13 @@ def storms_text(plan: storms.Plan, outcome: storms.Outcome) -> Iterator[str]:
         yield from _no_answer(found, repeat(plan, found.token))
     if len(outcome.unanswered) > UNANSWERED:
         yield from (f"unanswered  {len(outcome.unanswered):,} storms in all", "")
-    figures = ((what, outcome.did[what]) for what in FIGURES)
-    yield from _seen([("storms", outcome.storms), *figures], NOT_COVERED_BY_STORMS)
-    yield f"judged   {plan.worker}"
+    seen = storms_observed(plan, outcome)
+    yield from _seen(
+        [(f"{kind} {what}", count) for kind in seen for what, count in seen[kind].items()], not_covered_by_storms(plan)
+    )
+    yield f"judged   {plan.judged}"
     yield f"storms   {outcome.storms:,} in {outcome.seconds:.1f} s"
-    last = plan.seed + max(0, outcome.storms - 1)
+    last = plan.seed + max([1, *outcome.ended.values()]) - 1
     yield f"seed     {plan.seed} (the storms have {plan.seed} to {last})"
     yield from _end(outcome)
 
@@ -181,13 +202,24 @@ def replay(plan: Plan, token: str) -> str:
 
 
 def repeat(plan: storms.Plan, token: str) -> str:
-    """The command that repeats one storm, by its own seed."""
-    return _command(WORKER.name, plan.worker, "storm", "--seed", token, "--storms", "1")
+    """The command that repeats one storm, by its own seed and its kind."""
+    seed, kind = token.split(":")
+    return shlex.join(
+        ["python", "-m", "chaos", "storm", "--seed", seed, "--storms", "1", f"--{kind}", str(plan.modules[kind])]
+    )
 
 
 def _command(kind: str, module: Path, *words: str) -> str:
     judged = () if module == ROOT / f"{kind}.py" else (f"--{kind}", str(module))
     return shlex.join(["python", "-m", "chaos", *words, *judged])
+
+
+def storms_observed(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, dict[str, int]]:
+    """By kind: how many storms, and what happened in them."""
+    return {
+        kind: {"storms": outcome.ended[kind], **{what: outcome.did[kind][what] for what in FIGURES[kind]}}
+        for kind in plan.modules
+    }
 
 
 # --- to programs ------------------------------------------------------------------------------------------------------
@@ -211,10 +243,10 @@ def as_json(plan: Plan, outcome: Outcome) -> dict[str, Any]:
 def storms_json(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, Any]:
     """One object that says all that the text says, and more of what had no answer."""
     return {
-        **_judged({WORKER.name: plan.worker}, plan.seed, outcome),
+        **_judged(plan.modules, plan.seed, outcome),
         "storms": outcome.storms,
-        "observed": {what: outcome.did[what] for what in FIGURES},
-        "not_covered": NOT_COVERED_BY_STORMS,
+        "observed": storms_observed(plan, outcome),
+        "not_covered": not_covered_by_storms(plan),
         "interleaving": INTERLEAVING,
         **_findings(outcome.violation, outcome.unanswered, lambda token: repeat(plan, token)),
     }

@@ -1,4 +1,4 @@
-"""Storm after storm, until their number or the time is reached, or one of them shows a violation."""
+"""Storm after storm, over queue and store by turns, until number or time is reached, or one shows a violation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import select
 import shutil
 import subprocess
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,28 +24,37 @@ from model import scratch
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which storms: those of ``seed``, ``seed + 1`` and so on."""
+    """Which storms, over modules by kind: those of ``seed``, ``seed + 1`` and so on; ``storms`` are so many of each."""
 
-    worker: Path
+    modules: dict[str, Path]
     seed: int
     storms: int | None = None
     minutes: float | None = None
 
+    @property
+    def judged(self) -> str:
+        return ", ".join(map(str, self.modules.values()))
+
     def task(self, folder: Path) -> Task:
+        modules = {kind: str(path) for kind, path in self.modules.items()}
         seconds = None if self.minutes is None else 60 * self.minutes
-        return Task(str(self.worker), str(folder), self.seed, self.storms, seconds)
+        return Task(modules, str(folder), self.seed, self.storms, seconds)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What has been done and seen so far; ``storms`` are those that have ended, however."""
+    """What has been done and seen so far: by kind, the storms that have ended, however, and what happened in them."""
 
-    storms: int = 0
-    did: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    did: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     seconds: float = 0.0
     violation: Found | None = None
     unanswered: list[Found] = field(default_factory=list)
     stopped: str = ""
+
+    @property
+    def storms(self) -> int:
+        return self.ended.total()
 
     @property
     def verdict(self) -> Literal["valid", "invalid", "unknown"]:
@@ -55,7 +64,7 @@ class Outcome:
 
 
 def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
-    """Do what is planned; BadInput if the file is no worker. Whatever ends this process, nothing is left of it."""
+    """Do what is planned; BadInput if a file cannot be judged. Whatever ends this process, nothing is left of it."""
     outcome = Outcome(stopped=INTERRUPTED)
     with contextlib.suppress(Interrupted), endings(), contextlib.ExitStack() as stack:
         folder = scratch.make()
@@ -93,7 +102,7 @@ class _Watch:
         while not select.select([self.child.words], [], [], TICK_S)[0] or self._hear():
             self.outcome.seconds = time.monotonic() - self.started
             if not self.ready and self.outcome.seconds > IMPORT_S:
-                raise BadInput(f"{self.plan.worker}: does not import: still busy after {IMPORT_S:g} s")
+                raise BadInput(f"{self.plan.judged}: does not import: still busy after {IMPORT_S:g} s")
             progress(self.outcome)
 
     def _hear(self) -> bool:
@@ -105,9 +114,9 @@ class _Watch:
                 self.ready, self.started = True, time.monotonic()
             case ["problem", str(problem)]:
                 raise BadInput(problem)
-            case ["storm", dict(did)]:
-                outcome.storms += 1
-                outcome.did.update(did)
+            case ["storm", str(kind), dict(did)]:
+                outcome.ended[kind] += 1
+                outcome.did[kind].update(did)
             case ["violation", *rest]:
                 outcome.violation = _found(*rest)
             case ["unanswered", *rest]:
@@ -124,7 +133,7 @@ class _Watch:
         status, last = self.child.status(), self.child.last_error()
         ended = f"with status {status}{last and f': {last}'}"
         if not self.ready:
-            raise BadInput(f"{self.plan.worker}: does not import: it ends the process{last and f': {last}'}")
+            raise BadInput(f"{self.plan.judged}: does not import: it ends the process{last and f': {last}'}")
         self.outcome.stopped = f"the process that lets storms come ended itself, {ended}"
 
 

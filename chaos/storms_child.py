@@ -15,20 +15,22 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Final
+from typing import IO, Any, Final
 
+from chaos import storm, stream_storm, stream_weather
 from chaos.killer import Unanswered
 from chaos.runner import HURRY_S, folder
-from chaos.storm import check
+from chaos.systems import SYSTEMS
 from chaos.weather import Weather
 from chaos.wire import Say, mouth
+from model.contract import CLIENT, WORKER
 from model.counterexample import Violation
 from model.port import Unfit
-from model.queue import Queue, Worker, load
+from model.queue import Queue
 
 LIMIT_S: Final = 120.0
 """A storm takes a few seconds; one that a queue keeps alive for ever is judged by what it has shown until then."""
@@ -38,9 +40,12 @@ OWNERS: Final = (("w", "x"), ("w",))
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """So many storms, or those that begin within so many seconds: number ``n`` has the seed ``seed + n``."""
+    """So many storms of each kind, or those that begin within so many seconds: number ``n`` has the seed ``seed + n``.
 
-    worker: str
+    ``modules`` are paths by kind.
+    """
+
+    modules: dict[str, str]
     folder: str
     seed: int
     storms: int | None
@@ -53,29 +58,45 @@ def weather(seed: int) -> Weather:
     return Weather(owners=OWNERS[seed % len(OWNERS)])
 
 
-def storms(task: Task, worker: Worker, say: Say) -> None:
-    """One after the other, up to the first violation."""
+def _of_workers(module: Any, path: Path, folder: Path, seed: int, did: Counter[str]) -> None:  # noqa: ANN401
+    storm.check(weather(seed), Queue(module, folder / "queue.db"), path, seed, did)
+
+
+def _of_receivers(_: object, path: Path, folder: Path, seed: int, did: Counter[str]) -> None:
+    stream_storm.check(stream_weather.Weather(), folder / "store.db", path, seed, did)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any, Path, Path, int, Counter[str]], None]]] = {
+    WORKER.name: _of_workers,
+    CLIENT.name: _of_receivers,
+}
+
+
+def storms(task: Task, modules: Mapping[str, object], say: Say) -> None:
+    """One after the other, the kinds by turns, up to the first violation."""
     started = time.monotonic()
-    for number in itertools.count():
+    numbers = itertools.count() if task.storms is None else range(task.storms)
+    for number, kind in ((number, kind) for number in numbers for kind in modules):
         late = task.seconds is not None and time.monotonic() - started > task.seconds
-        if late or number == task.storms or not _goes_on(task, number, worker, say):
+        if late or not _goes_on(task, number, kind, modules[kind], say):
             break
     say("done")
 
 
-def _goes_on(task: Task, number: int, worker: Worker, say: Say) -> bool:
+def _goes_on(task: Task, number: int, kind: str, module: object, say: Say) -> bool:
     """One storm; whether another one may follow."""
     seed, did = task.seed + number, Counter[str]()
+    token = f"{seed}:{kind}"
     try:
         with folder(Path(task.folder) / f"{number}") as path, _within(task.limit_s):
-            check(weather(seed), Queue(worker, path / "queue.db"), Path(task.worker), seed, did)
+            _CHECKS[kind](module, Path(task.modules[kind]), path, seed, did)
     except Violation as violation:
-        say("storm", did)
-        say("violation", number, str(seed), violation.difference, list(violation.program))
+        say("storm", kind, did)
+        say("violation", number, token, violation.difference, list(violation.program))
         return False
     except Unanswered as problem:
-        say("unanswered", number, str(seed), str(problem), [])
-    say("storm", did)
+        say("unanswered", number, token, str(problem), [])
+    say("storm", kind, did)
     return True
 
 
@@ -115,9 +136,9 @@ def main() -> None:
     task = Task(**json.loads(orders.readline()))
     threading.Thread(target=_end_with, args=[orders, task.folder], daemon=True).start()
     try:
-        worker = load(task.worker)
+        modules = {kind: SYSTEMS[kind].load(path) for kind, path in task.modules.items()}
         say("ready")
-        storms(task, worker, say)
+        storms(task, modules, say)
     except Unfit as problem:
         say("problem", str(problem))
     except (KeyboardInterrupt, BrokenPipeError):

@@ -31,7 +31,7 @@ from chaos.experiments import (
 )
 from chaos.matrix import Experiment, Scene, Void, matrix, statements
 from chaos.openings import OPENINGS, check_opening
-from chaos.trial import Trial, check, look
+from chaos.trial import Shelf, Trial, check, look
 from model import lease
 from model.contract import (
     FAULT_HOOKS,
@@ -305,6 +305,39 @@ def test_a_module_that_opens_once_only_is_reported(tmp_path: Path, did: Counter[
 def test_a_tight_transaction_leaves_a_hot_journal(tmp_path: Path, did: Counter[str]) -> None:
     check(SPILLED, Queue(load(SHIPPED), tmp_path / "queue.db"), SHIPPED, did)
     assert did == {"processes killed": 1, "lost": 1, "journals rolled back": 1}
+
+
+WRITES_AFTER_COMMIT = """
+def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
+    def late(hook):
+        if hook == "after-commit":
+            con.execute("UPDATE jobs SET reason = 'late'")
+        fault(hook)
+    return right(con, owner, now_ms, lease_ms, fault and late)
+"""
+
+
+def test_the_same_bytes_are_asked_everything_once(tmp_path: Path, did: Counter[str]) -> None:
+    queue, shelf, sounds = Queue(load(SHIPPED), tmp_path / "queue.db"), Shelf(), []
+    for stage in ("commit-done", "after-commit", "before-begin", "after-claim"):
+        check(_first_claim(stage), queue, SHIPPED, did, None, shelf)
+        sounds.append([len(left) for _, left in shelf.sound])
+    assert sounds == [[1], [1], [1, 1], [1, 1, 2]]  # files: a journal is one, too
+    queue.path.unlink()
+    check(_run("first enqueue", "commit-done"), queue, SHIPPED, did, None, shelf)
+    assert len(shelf.sound) == 1
+
+
+def test_other_bytes_are_asked_everything(tmp_path: Path, did: Counter[str]) -> None:
+    module, shelf = _module(tmp_path, WRITES_AFTER_COMMIT), Shelf()
+    queue = Queue(load(module), tmp_path / "queue.db")
+    check(_first_claim("commit-done"), queue, module, did, None, shelf)
+    with pytest.raises(Violation, match=r"after SIGKILL in after-commit .*: jobs row 'a': reason is 'late'"):
+        check(_first_claim("after-commit"), queue, module, did, None, shelf)
+
+
+def _first_claim(stage: str) -> Experiment:
+    return next(row for row in (*MATRIX, *STATEMENTS) if row.scene == "first claim" and row.hook.name == stage)
 
 
 COMMITS_EARLY = """

@@ -21,8 +21,8 @@ import psutil
 import pytest
 
 from chaos import __main__ as chaos
-from chaos import killer, storms, storms_child, stream_experiments
-from chaos.campaign import INTERRUPTED, Found
+from chaos import killer, storms, storms_child, stream_experiments, stream_weather
+from chaos.campaign import INTERRUPTED, Found, Plan, processors
 from chaos.company import vary
 from chaos.experiments import EXPERIMENTS, QueueExperiment
 from chaos.killer import ROOT
@@ -38,6 +38,14 @@ WAIT_S = 40
 COMMITS_EARLY = """
 def claim(con, owner, now_ms, lease_ms=1000, fault=None, right=claim):
     return right(con, owner, now_ms, lease_ms, fault and (lambda hook: (con.execute("COMMIT"), fault(hook))))
+"""
+
+COUNTS_TWICE = """
+def apply_event(con, seq, delta, fault=None, right=apply_event):
+    new = right(con, seq, delta, fault)
+    if new and seq == 7:
+        con.execute("UPDATE checkpoint SET total = total + 1")
+    return new
 """
 
 APPLIES_EARLY = """
@@ -62,6 +70,12 @@ def module(folder: Path, after: str = "") -> Path:
     """A copy of the shipped module with something after it; no other process has its name in its command."""
     path = folder / "judged.py"
     path.write_text(f"{SHIPPED.read_text()}\n{after}\n")
+    return path
+
+
+def client_module(folder: Path, after: str = "") -> Path:
+    path = folder / "judged.py"
+    path.write_text(f"{(ROOT / 'client.py').read_text()}\n{after}\n")
     return path
 
 
@@ -184,6 +198,14 @@ def test_a_seed_gives_the_same_kills_again(selection: str) -> None:
     assert once["observed"] == again["observed"]
 
 
+def test_a_full_team_has_a_processor_each() -> None:
+    cpus = processors()
+    for jobs in (len(cpus), len(cpus) + 1):
+        plan = Plan({"worker": SHIPPED}, 1, ["first-claim.after-claim"], jobs)
+        kept_to = [plan.task(job, Path()).cpu for job in range(jobs)]
+        assert kept_to == (cpus if jobs == len(cpus) else [None] * jobs)
+
+
 def test_other_seeds_give_other_kills() -> None:
     digests = {report("run", "first-claim", "--kills", 3, "--seed", seed)["digest"] for seed in (1, 2)}
     assert len(digests) == 2
@@ -244,8 +266,7 @@ def test_both_are_killed_if_neither_is_named() -> None:
 
 
 def test_a_wrong_client_is_found_and_found_again(tmp_path: Path) -> None:
-    path = tmp_path / "judged.py"
-    path.write_text(f"{(ROOT / 'client.py').read_text()}\n{APPLIES_EARLY}\n")
+    path = client_module(tmp_path, APPLIES_EARLY)
     found = report("run", "event", "--seed", 1, "--client", path)
     assert found["verdict"] == "invalid"
     assert found["violation"]["replay"] == f"python -m chaos replay {found['violation']['token']} --client {path}"
@@ -276,21 +297,54 @@ def test_a_process_that_ends_itself_makes_unknown(tmp_path: Path) -> None:
 
 
 def test_storms_are_counted_by_what_happened() -> None:
-    answer = report("storm", "--storms", 2, "--seed", 1)
-    seen = answer["observed"]
+    answer = report("storm", "--storms", 2, "--seed", 1, "--worker", SHIPPED)
+    seen = answer["observed"]["worker"]
     assert (answer["verdict"], answer["storms"], answer["seed"]) == ("valid", 2, 1)
-    assert list(seen) == list(FIGURES)
+    assert list(answer["observed"]) == list(answer["judged"]) == ["worker"]
+    assert list(seen) == ["storms", *FIGURES["worker"]]
     assert seen["processes killed"] >= 2 * Weather().kills
     assert seen["stalls"] >= seen["stale finishes refused"] >= 2 * Weather().stalls
     assert seen["operations"] > 2 * Weather().jobs
     assert seen["resends"] > 0
 
 
+def test_both_have_their_storms_if_neither_is_named() -> None:
+    answer = report("storm", "--storms", 1, "--seed", 1)
+    least = stream_weather.Weather()
+    seen = answer["observed"]["client"]
+    assert (answer["verdict"], answer["storms"]) == ("valid", 2)
+    assert [kind["storms"] for kind in answer["observed"].values()] == [1, 1]
+    assert list(answer["judged"]) == list(answer["observed"]) == list(KINDS)
+    assert list(seen) == ["storms", *FIGURES["client"]]
+    assert (seen["receivers killed"] >= least.kills, seen["events"] >= least.events) == (True, True)
+    assert {"exactly-once delivery", "exactly-once effects beyond the file"} <= answer["not_covered"].keys()
+
+
+def test_a_wrong_storm_of_receivers_is_found_and_found_again(tmp_path: Path) -> None:
+    path = client_module(tmp_path, COUNTS_TWICE)
+    again = f"python -m chaos storm --seed 8 --storms 1 --client {path}"
+    for done in (run("storm", "--seed", 8, "--client", path), run(*again.split()[3:])):
+        lines = done.stdout.splitlines()
+        assert done.returncode == 1
+        assert re.match("checkpoint: total is -?[0-9]+ at event [0-9]+, must be", lines[0])
+        assert f"  replay  {again}" in lines
+        assert f"  {1:>8}  client storms" in lines
+        assert "  exactly-once delivery: not guaranteed" not in done.stdout
+        assert lines[-1] == "verdict: invalid"
+
+
+def test_a_worker_of_two_judged_is_named_alone(tmp_path: Path) -> None:
+    path = module(tmp_path, NEVER_REFUSES.format(""))
+    answer = report("storm", "--storms", 1, "--seed", 8, "--worker", path, "--client", ROOT / "client.py")
+    assert (answer["verdict"], answer["violation"]["token"]) == ("invalid", "8:worker")
+    assert answer["violation"]["replay"] == f"python -m chaos storm --seed 8 --storms 1 --worker {path}"
+
+
 def test_storms_end_with_their_time() -> None:
-    done = run("storm", "--minutes", 0.001, "--seed", 6)
+    done = run("storm", "--minutes", 0.001, "--seed", 6, "--worker", SHIPPED)
     lines = done.stdout.splitlines()
     assert done.returncode == 0
-    assert lines[:2] == ["observed", f"  {1:>8}  storms"]
+    assert lines[:2] == ["observed", f"  {1:>8}  worker storms"]
     assert "  exactly-once delivery: not guaranteed: the receiver has to remove what is sent again" in lines
     assert lines[-2:] == ["seed     6 (the storms have 6 to 6)", "verdict: valid"]
 
@@ -303,14 +357,14 @@ def test_a_wrong_storm_is_found_and_found_again(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert re.match("the finish of job-.* is accepted", lines[0])
         assert lines[lines.index(f"  replay  {again}") + 1 :][:2] == [f"          {INTERLEAVING}", ""]
-        assert f"  {1:>8}  storms" in lines
+        assert f"  {1:>8}  worker storms" in lines
         assert lines[-1] == "verdict: invalid"
 
 
 def test_a_violation_names_its_own_seed(tmp_path: Path) -> None:
     path = module(tmp_path, NEVER_REFUSES.format("/1"))
     answer = report("storm", "--seed", 7, "--worker", path)
-    assert (answer["verdict"], answer["storms"], answer["violation"]["token"]) == ("invalid", 2, "8")
+    assert (answer["verdict"], answer["storms"], answer["violation"]["token"]) == ("invalid", 2, "8:worker")
     assert answer["violation"]["replay"] == f"python -m chaos storm --seed 8 --storms 1 --worker {path}"
     assert answer["violation"]["program"]
 
@@ -321,20 +375,20 @@ def test_a_seed_alone_says_whose_storm() -> None:
 
 
 def test_an_endless_storm_is_broken_off(tmp_path: Path) -> None:
-    task = storms_child.Task(str(SHIPPED), str(tmp_path / "storms"), 1, 2, None, limit_s=0.2)
+    task = storms_child.Task({"worker": str(SHIPPED)}, str(tmp_path / "storms"), 1, 2, None, limit_s=0.2)
     Path(task.folder).mkdir()
     with killer.running("chaos.storms_child") as child:
         killer.tell(child, json.dumps(asdict(task)).encode() + b"\n")
         words = [json.loads(child.line("a word")) for _ in range(6)]
         assert child.line("its end") == b""
     late = "the storm has not ended after 0.2 s"
-    none = [["unanswered", 0, "1", late, []], ["unanswered", 1, "2", late, []]]
+    none = [["unanswered", 0, "1:worker", late, []], ["unanswered", 1, "2:worker", late, []]]
     assert [word for word in words if word[0] != "storm"] == [["ready"], *none, ["done"]]
     assert not Path(task.folder).exists()
 
 
 def test_a_storm_nobody_waits_for_ends(tmp_path: Path) -> None:
-    task = storms_child.Task(str(SHIPPED), str(tmp_path / "storms"), 1, None, None)
+    task = storms_child.Task({"worker": str(SHIPPED)}, str(tmp_path / "storms"), 1, None, None)
     Path(task.folder).mkdir()
     with killer.running("chaos.storms_child") as child:
         killer.tell(child, json.dumps(asdict(task)).encode() + b"\n")
@@ -345,21 +399,24 @@ def test_a_storm_nobody_waits_for_ends(tmp_path: Path) -> None:
     assert not Path(task.folder).exists()
 
 
+PLAN: Final = storms.Plan({"worker": SHIPPED, "client": ROOT / "client.py"}, 1, None, 1.0)
+
+
 def outcome(*unanswered: str) -> storms.Outcome:
-    found = [Found(number, f"{number}", line, ()) for number, line in enumerate(unanswered)]
-    return storms.Outcome(3, Counter({"processes killed": 12}), 4.2, None, found)
+    found = [Found(number, f"{number}:worker", line, ()) for number, line in enumerate(unanswered)]
+    did = {"worker": Counter({"processes killed": 10}), "client": Counter({"receivers killed": 2})}
+    return storms.Outcome(Counter({"worker": 2, "client": 1}), did, 4.2, None, found)
 
 
 def test_a_storm_without_answer_makes_unknown() -> None:
-    plan = storms.Plan(SHIPPED, 1, 3)
-    lines = list(storms_text(plan, outcome("void", "late", "void", "void")))
-    assert lines[:2] == ["unanswered  void", "  replay  python -m chaos storm --seed 0 --storms 1"]
+    lines = list(storms_text(PLAN, outcome("void", "late", "void", "void")))
+    assert lines[:2] == ["unanswered  void", f"  replay  python -m chaos storm --seed 0 --storms 1 --worker {SHIPPED}"]
     assert sum(line.startswith("  replay  ") for line in lines) == UNANSWERED
     assert "unanswered  4 storms in all" in lines
     assert lines[-1] == "verdict: unknown"
-    assert len(storms_json(plan, outcome("void", "void", "void", "void"))["unanswered"]) == 4
+    assert len(storms_json(PLAN, outcome("void", "void", "void", "void"))["unanswered"]) == 4
     assert storms.Outcome().verdict == "unknown"
-    assert storms.Outcome(3, stopped=INTERRUPTED).verdict == "unknown"
+    assert storms.Outcome(Counter({"worker": 3}), stopped=INTERRUPTED).verdict == "unknown"
     assert outcome().verdict == "valid"
 
 
@@ -372,7 +429,7 @@ def test_progress_is_a_line_at_times(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setattr(f"chaos.report.{'TERMINAL_S' if terminal else 'PLAIN_S'}", 0.0)
     monkeypatch.setattr(f"chaos.report.{'PLAIN_S' if terminal else 'TERMINAL_S'}", 1000.0)
-    with Progress(partial(storms_so_far, storms.Plan(SHIPPED, 1, None, 1.0))) as progress:
+    with Progress(partial(storms_so_far, PLAN)) as progress:
         progress(outcome())
         progress(outcome("void"))
     first = "3 storms of 1 minute, 4 s, 12 processes killed, nothing found"
@@ -411,6 +468,7 @@ BAD = {
     "no command": ([], "are required: list | run | replay | storm"),
     "storms over no file": (["storm", "--worker", "nowhere.py"], "nowhere.py: no such file"),
     "storms over no worker": (["storm", "--worker", "model/lease.py"], "lease.py: not a worker module: lacks "),
+    "storms over no client": (["storm", "--client", "worker.py"], "worker.py: not a client module: lacks "),
     "no storms": (["storm", "--storms", "0"], "0 is too few"),
     "two ends of storms": (["storm", "--storms", "1", "--minutes", "1"], "not allowed with argument"),
     "another command": (["walk"], "invalid choice: 'walk'"),
@@ -442,8 +500,9 @@ def test_a_module_that_does_not_import_is_one_line(text: str, command: str, tmp_
 
 
 ENDLESS: Final = {
-    "run": (["run", "--minutes", "5", "--jobs", "2"], "queue.db", 2),
-    "storm": (["storm", "--minutes", "5"], "worker-?-2.history", 1),
+    "run": (["run", "--minutes", "5", "--jobs", "2", "--worker"], "queue.db", 2),
+    "storm": (["storm", "--minutes", "5", "--worker"], "worker-?-2.history", 1),
+    "storm of receivers": (["storm", "--minutes", "5", "--client"], "store.db", 1),
 }
 """What goes on, and the files that show that it has begun to kill."""
 
@@ -452,13 +511,17 @@ ENDLESS: Final = {
 def running(name: str, path: Path) -> Iterator[subprocess.Popen[str]]:
     """A command that has begun to kill, and would go on."""
     arguments, file, count = ENDLESS[name]
-    command = [sys.executable, "-m", "chaos", *arguments, "--worker", str(path)]
+    command = [sys.executable, "-m", "chaos", *arguments, str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
             until(lambda: len(list(scratch.fast().glob(f"fencepost-{process.pid}-*/*/{file}"))) >= count)
             yield process
         finally:
             process.kill()
+
+
+def judged(name: str, folder: Path) -> Path:
+    return client_module(folder) if name == "storm of receivers" else module(folder)
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -484,7 +547,7 @@ def litter(pid: int) -> list[Path]:
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
 @pytest.mark.parametrize("name", ENDLESS)
 def test_an_interrupted_run_leaves_nothing(name: str, ending: signal.Signals, tmp_path: Path) -> None:
-    path = module(tmp_path)
+    path = judged(name, tmp_path)
     with running(name, path) as process:
         offspring = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(ending)
@@ -497,7 +560,7 @@ def test_an_interrupted_run_leaves_nothing(name: str, ending: signal.Signals, tm
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_killed_run_leaves_nothing(name: str, tmp_path: Path) -> None:
-    path = module(tmp_path)
+    path = judged(name, tmp_path)
     with running(name, path) as process:
         offspring = psutil.Process(process.pid).children(recursive=True)
         process.kill()
@@ -520,9 +583,12 @@ def test_the_next_start_sweeps_what_is_left() -> None:
         ours.rmdir()
 
 
-@pytest.mark.parametrize(("name", "part"), [("run", "process that kills"), ("storm", "process that lets storms come")])
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [(name, f"process that {'kills' if name == 'run' else 'lets storms come'}") for name in ENDLESS],
+)
 def test_a_killed_part_makes_unknown(name: str, part: str, tmp_path: Path) -> None:
-    path = module(tmp_path)
+    path = judged(name, tmp_path)
     with running(name, path) as process:
         children = psutil.Process(process.pid).children()
         offspring = psutil.Process(process.pid).children(recursive=True)
