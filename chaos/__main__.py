@@ -16,7 +16,7 @@ from chaos import report, storms
 from chaos.campaign import INTERRUPTED, Plan, carry_out, processors
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, BadInput, chosen, kept, kind_of, parse, stage
-from chaos.report import Progress
+from chaos.progress import Progress
 from model.contract import KINDS
 
 STATUS: Final = {"valid": 0, "invalid": 1, "unknown": 2}

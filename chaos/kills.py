@@ -19,8 +19,9 @@ from chaos.company import vary
 from chaos.experiments import EXPERIMENTS, QueueExperiment
 from chaos.forks import Server
 from chaos.openings import OPENINGS, STORE_OPENINGS, Opening, check_opening
+from chaos.shelf import Shelf
 from chaos.stream_experiments import StreamExperiment
-from chaos.trial import Shelf, check
+from chaos.trial import check
 from model.contract import Kind
 from model.port import Subject
 

@@ -19,7 +19,8 @@ from chaos.killer import Unanswered, hear, kill
 from chaos.matrix import Void
 from chaos.prepared import Differs, opened
 from chaos.sequels import sequel
-from chaos.trial import Shelf, victim
+from chaos.shelf import Shelf
+from chaos.trial import victim
 from model import contract, events
 from model.contract import CLIENT, WORKER, Audit, Job, Kind, Reopen
 from model.counterexample import Rows, Violation, differences, reply_differs, source

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final
 
 from chaos import storms
 from chaos.campaign import Found, Outcome, Plan
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, kind_of, parse
 from model.contract import CLIENT, WORKER
-
-T = TypeVar("T")
-
-TERMINAL_S: Final = 1.0
-PLAIN_S: Final = 10.0
 
 NOWHERE_COVERED: Final = {
     "power loss": "not guaranteed: what a dead process has written the kernel still has, a dead host may not",
@@ -72,35 +65,6 @@ UNANSWERED: Final = 3
 
 
 # --- while it goes on -------------------------------------------------------------------------------------------------
-
-
-class Progress(Generic[T]):
-    """Call it often: it writes a line to stderr every second on a terminal, every ten seconds elsewhere."""
-
-    def __init__(self, line: Callable[[T], str]) -> None:
-        self.line = line
-        self.terminal = sys.stderr.isatty()
-        self.next = time.monotonic() + self._pause
-
-    @property
-    def _pause(self) -> float:
-        return TERMINAL_S if self.terminal else PLAIN_S
-
-    def __call__(self, outcome: T) -> None:
-        if time.monotonic() >= self.next:
-            self.next = time.monotonic() + self._pause
-            line = self.line(outcome)
-            sys.stderr.write(f"\r\033[K{line}" if self.terminal else f"{line}\n")
-            sys.stderr.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the terminal as it was."""
-        if self.terminal:
-            sys.stderr.write("\r\033[K")
-            sys.stderr.flush()
 
 
 def kills_so_far(plan: Plan, outcome: Outcome) -> str:

@@ -31,7 +31,8 @@ from chaos.experiments import (
 )
 from chaos.matrix import Experiment, Scene, Void, matrix, statements
 from chaos.openings import OPENINGS, check_opening
-from chaos.trial import Shelf, Trial, check, look
+from chaos.shelf import Shelf
+from chaos.trial import Trial, check, look
 from model import lease
 from model.contract import (
     FAULT_HOOKS,

@@ -28,7 +28,8 @@ from chaos.experiments import EXPERIMENTS, QueueExperiment
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, BadInput, Kill, chosen, kind_of, parse, turns
 from chaos.openings import OPENINGS, STORE_OPENINGS
-from chaos.report import FIGURES, INTERLEAVING, UNANSWERED, Progress, storms_json, storms_so_far, storms_text
+from chaos.progress import Progress
+from chaos.report import FIGURES, INTERLEAVING, UNANSWERED, storms_json, storms_so_far, storms_text
 from chaos.weather import Weather
 from model import scratch
 from model.contract import KINDS
@@ -427,8 +428,8 @@ def test_progress_is_a_line_at_times(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    monkeypatch.setattr(f"chaos.report.{'TERMINAL_S' if terminal else 'PLAIN_S'}", 0.0)
-    monkeypatch.setattr(f"chaos.report.{'PLAIN_S' if terminal else 'TERMINAL_S'}", 1000.0)
+    monkeypatch.setattr(f"chaos.progress.{'TERMINAL_S' if terminal else 'PLAIN_S'}", 0.0)
+    monkeypatch.setattr(f"chaos.progress.{'PLAIN_S' if terminal else 'TERMINAL_S'}", 1000.0)
     with Progress(partial(storms_so_far, PLAN)) as progress:
         progress(outcome())
         progress(outcome("void"))

@@ -20,34 +20,10 @@ from chaos.killer import Deadly, Unanswered, Victim, hear, kill, started
 from chaos.matrix import Experiment
 from chaos.prepared import Differs, opened
 from chaos.sequels import sequel
+from chaos.shelf import Shelf
 from model.contract import Odd, Reopen, Return
 from model.counterexample import Line, Rows, Violation, differences, program, reply_differs, source
 from model.port import Subject, connect, perform
-
-
-@dataclass(slots=True)
-class Shelf:
-    """What is known of the scene that was prepared last, for the other experiments that have it.
-
-    They start from a copy of its file: ``content``, None if there is none; ``found`` is what making it has shown. And
-    ``sound`` are files that dead processes have left and that were right in every respect. A file is its bytes: who
-    leaves the same ones again, where the same is wanted of them, is not asked all of it again.
-    """
-
-    key: object = None
-    content: bytes | None = None
-    found: Any = None
-    sound: list[tuple[object, Files]] = field(default_factory=list)
-
-    def copy(self, key: object, path: Path) -> bool:
-        """Whether it is the scene with this key; then its file is at ``path``."""
-        if self.key == key and self.content is not None:
-            path.write_bytes(self.content)
-        return self.key == key
-
-    def keep(self, key: object, path: Path, found: object) -> None:
-        self.key, self.content, self.found = key, path.read_bytes() if path.exists() else None, found
-        self.sound.clear()
 
 
 def check(
