@@ -19,7 +19,7 @@ def sample(checks: list[pytest.Item], option: argparse.Namespace) -> list[pytest
     """All of them, or in the layers that are sampled those that the seed draws: of each test one at least, so that a
     check that is asked for alone is always made.
     """
-    every = PROFILES[option.profile].every
+    every = 1 if option.again else PROFILES[option.profile].every
     by_test: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in checks:
         by_test[item.nodeid.partition("[")[0]].append(item)

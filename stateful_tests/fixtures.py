@@ -6,7 +6,7 @@ import functools
 import hashlib
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,9 @@ from model.queue import Worker
 from model.store import Client
 from stateful_tests.lockstep import Transcript
 from stateful_tests.options import PROFILES, Profile
+from stateful_tests.position import Position
 from stateful_tests.soak import note, rounds
+from stateful_tests.tokens import parse
 
 
 @pytest.fixture(scope="session")
@@ -95,10 +97,29 @@ def faults(profile: Profile) -> int:
 
 
 @pytest.fixture
-def soak(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Round numbers: just 0, or under the soak profile as many as there is time for."""
+def position(request: pytest.FixtureRequest) -> Position:
+    """Where in the check to go, and where it is."""
+    again = request.config.option.again
+    position = Position(parse(again).position if again else "")
+    request.node.user_properties.append(("position", position))
+    return position
+
+
+@pytest.fixture
+def soak(request: pytest.FixtureRequest, position: Position) -> Iterator[int]:
+    """Round numbers: just 0, or under the soak profile as many as there is time for; with a token, only its own."""
     option = request.config.option
-    return rounds(option.soak_until, Path(option.base), request.node.name)
+    if option.again:
+        numbers: Iterable[int] = [position.number() if position.wanted else 0]
+    else:
+        numbers = rounds(option.soak_until, Path(option.base), request.node.name)
+    return _noted(numbers, position)
+
+
+def _noted(numbers: Iterable[int], position: Position) -> Iterator[int]:
+    for number in numbers:
+        position.reached = str(number) if number else ""
+        yield number
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from model.contract import KINDS, WORKER
 from stateful_tests import results
 from stateful_tests.ending import is_violation, reason_file
 from stateful_tests.soak import progress
+from stateful_tests.tokens import Token, command, digest, here
 from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
 SHOWN_IN_FULL: Final = 3
@@ -59,11 +61,21 @@ class Gate:
         return result
 
     def _verdict(self, exitstatus: int) -> Verdict:
-        checks = [_check(nodeid, reports) for nodeid, reports in self.reports.items()]
+        checks = [self._named(_check(nodeid, reports), reports) for nodeid, reports in self.reports.items()]
         ended = reason_file(self.config).exists()
         missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
         known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
         return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
+
+    def _named(self, check: Check, reports: list[pytest.TestReport]) -> Check:
+        """With what brings it back, if there is something to bring back."""
+        if check.word == "valid":
+            return check
+        option = self.config.option
+        properties: dict[str, Any] = dict(item for report in reports for item in report.user_properties)
+        reached = properties.get("position", "")
+        token = Token(check.kind, option.profile, option.seed, digest(check.nodeid), reached, here())
+        return replace(check, token=str(token), replay=command(token, Path(getattr(option, check.kind))))
 
     def _reasons(self, exitstatus: int) -> list[str]:
         config, option = self.config, self.config.option
@@ -91,7 +103,7 @@ class Gate:
         shown = telling(verdict.failures)
         for check in shown:
             yield from self._failure(check)
-        others = [f"{check.layer}: {check.title}" for check in verdict.failures if check not in shown]
+        others = [f"{check.layer}: {check.title} ({check.token})" for check in verdict.failures if check not in shown]
         yield from _in_short(others, "also")
         yield from _in_short(verdict.unanswered, "unanswered")
         for line in table([layer for layer in verdict.layers if layer.checks] or verdict.layers):
@@ -105,13 +117,15 @@ class Gate:
         yield f"seed     {option.seed}{programs}", ""
         yield f"results  {results.shown(self.folder)}", ""
         colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
+        if option.again and verdict.word == "unknown" and not verdict.stopped:
+            yield "repro: the failure did not come again", ""
         yield f"verdict: {verdict.word}", colour
 
     def _failure(self, check: Check) -> Iterator[tuple[str, str]]:
         yield f"{check.layer}: {check.title}: {check.difference}", "red"
         for line in check.program:
             yield f"    {line}", ""
-        yield f"  replay  {results.replay(check, self.config.option)}", ""
+        yield f"  replay  {check.replay}", ""
         yield f"  report  {results.shown(self.folder / 'verdict.json')}", ""
         yield "", ""
 

@@ -87,6 +87,7 @@ def add(parser: pytest.Parser) -> None:
     group.addoption("--profile", choices=sorted(PROFILES), help="how much to do (ci; quick without --gate)")
     group.addoption("--first", action="store_true", help="end at the first violation")
     group.addoption("--minutes", metavar="M", type=_minutes, help="how long the soak profile goes on (10)")
+    group.addoption("--again", default="", help=argparse.SUPPRESS)  # the token, from python -m stateful_tests.repro
 
 
 def _minutes(given: str) -> float:

@@ -26,6 +26,7 @@ from stateful_tests.ending import Ending, reason_file
 from stateful_tests.gate import Gate
 from stateful_tests.lockstep import Transcript
 from stateful_tests.options import PROFILES, ROOT
+from stateful_tests.position import Position
 from stateful_tests.verdict import LAYERS, judge
 
 pytest_plugins = ["stateful_tests.fixtures"]
@@ -86,7 +87,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    settled = {name: getattr(option, name) for name in (*KINDS, "judged", "seed", "profile", "first", "soak_until")}
+    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until")
+    settled = {name: getattr(option, name) for name in names}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
 
 
@@ -142,7 +144,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a check notes down
     """What xdist can send and JUnit can print."""
     if isinstance(value, Counter):
         return dict(value)
-    return str(value) if isinstance(value, Transcript) else value
+    return str(value) if isinstance(value, Transcript | Position) else value
 
 
 def find_violation(error: BaseException) -> Violation | None:

@@ -6,14 +6,13 @@ import argparse
 import hashlib
 import json
 import os
-import shlex
 import tempfile
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from stateful_tests.options import ROOT
-from stateful_tests.verdict import Check, Verdict
+from stateful_tests.verdict import Verdict
 
 OUTCOME = "outcome"
 """The property in JUnit that a check has which found a violation."""
@@ -37,18 +36,7 @@ def write(folder: Path, verdict: Verdict, option: argparse.Namespace) -> None:
     """``verdict.json``: all that the verdict rests on, and what was judged."""
     judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
     context = {"judged": judged, "seed": option.seed, "profile": option.profile}
-    data = verdict.as_json(**context)
-    for check, failure in zip(verdict.failures, data["failures"], strict=True):
-        failure["replay"] = replay(check, option)
-    (folder / "verdict.json").write_text(json.dumps(data, indent=2) + "\n")
-
-
-def replay(check: Check, option: argparse.Namespace) -> str:
-    """The command that makes this check alone, as it was made."""
-    tox = "TOX_ENV_NAME" in os.environ
-    words = ["tox", "run", "-e", "gate", "--"] if tox else ["python", "-m", "pytest", "--gate"]
-    words += [f"--{check.kind}", shown(getattr(option, check.kind)), "--profile", option.profile]
-    return shlex.join([*words, "--seed", str(option.seed), "-n0", check.nodeid])
+    (folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
 
 
 def shown(path: str | Path) -> str:

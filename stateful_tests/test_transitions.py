@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from model.counterexample import Violation
 from model.queue import Queue, Worker, load
 from model.store import Client, Store
 from stateful_tests.options import Profile
+from stateful_tests.position import BadPosition, Position
 from stateful_tests.replay import Covered, Judged, Unshown, nothing_of, replay, share, transitions, world_of
 from stateful_tests.verdict import LAYERS, Check, judge
 
@@ -33,8 +34,9 @@ def test_every_transition_agrees_with_the_model(
     profile: Profile,
     shard: int,
     states_done: Callable[[int], None],
+    position: Position,
 ) -> None:
-    progress = Progress(did, covered, states_done)
+    progress = Progress(did, covered, states_done, position)
     check(partial(Queue, worker), tmp_path, profile.scopes, shard, profile.shards, progress)
 
 
@@ -47,8 +49,9 @@ def test_every_transition_of_the_stream_agrees_with_the_model(
     profile: Profile,
     shard: int,
     states_done: Callable[[int], None],
+    position: Position,
 ) -> None:
-    progress = Progress(did, covered, states_done)
+    progress = Progress(did, covered, states_done, position)
     check(partial(Store, client), tmp_path, profile.stream_scopes, shard, profile.shards, progress)
 
 
@@ -58,17 +61,31 @@ class Progress(NamedTuple):
     did: Counter[str]
     covered: Covered
     states_done: Callable[[int], None]
+    position: Position
 
 
 def check(judged: Judged, folder: Path, scopes: tuple[str, ...], shard: int, shards: int, progress: Progress) -> None:
-    """One shard of all transitions of these worlds."""
-    worlds, did = [world_of(name) for name in scopes], progress.did
-    progress.covered.update(nothing_of(worlds))
-    for world in worlds:
-        for _ in replay(judged, folder, world, share(world, shard, shards), progress.covered):
+    """One shard of all transitions of these worlds; or of one state, where a token leads to one."""
+    wanted, _, state = progress.position.wanted.rpartition("/")
+    if wanted and wanted not in scopes:
+        raise BadPosition(f"{progress.position.wanted!r} is no state of this check")
+    worlds, did = {name: world_of(name) for name in scopes if wanted in ("", name)}, progress.did
+    progress.covered.update(nothing_of(worlds.values()))
+    for name, world in worlds.items():
+        numbers = share(world, shard, shards)
+        for _ in replay(judged, folder, world, _arriving(name, numbers, state, progress.position), progress.covered):
             did["states"] += 1
             if did["states"] % NOTE_EVERY == 0:
                 progress.states_done(did["states"])
+
+
+def _arriving(name: str, numbers: range, wanted: str, position: Position) -> Iterator[int]:
+    """Those of these states that are wanted, each noted as the position when its turn comes."""
+    if wanted and not (wanted.isdecimal() and int(wanted) in numbers):
+        raise BadPosition(f"{position.wanted!r} is no state of this check")
+    for number in [int(wanted)] if wanted else numbers:
+        position.reached = f"{name}/{number}"
+        yield number
 
 
 # --- the laws of the replay itself ------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class Check:
     Seconds are its own.
 
     ``covered`` is by kind: how many this check did, and how many all checks of its layer have to do together.
+    ``replay`` is the command that makes it again, by its ``token``.
     """
 
     nodeid: str
@@ -44,6 +45,8 @@ class Check:
     transcript: str = ""
     why: str = ""
     skipped: bool = False
+    token: str = ""
+    replay: str = ""
 
     @property
     def title(self) -> str:
@@ -74,7 +77,10 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The word, the layers it rests on, and for a word that is not valid every reason."""
+    """The word, the layers it rests on, and for a word that is not valid every reason.
+
+    ``stopped`` are the checks that came to no answer, for ``unanswered`` says it in words.
+    """
 
     word: Word
     layers: Sequence[Layer]
@@ -82,6 +88,7 @@ class Verdict:
     unanswered: Sequence[str]
     not_tried: Sequence[str]
     transcript: str
+    stopped: Sequence[Check] = ()
 
     @property
     def exit_status(self) -> int:
@@ -94,6 +101,7 @@ class Verdict:
             "programs": self.transcript,
             "layers": [asdict(layer) for layer in self.layers],
             "failures": [{"title": check.title, **asdict(check)} for check in self.failures],
+            "stopped": [{"title": check.title, **asdict(check)} for check in self.stopped],
             "unanswered": list(self.unanswered),
             "not_tried": list(self.not_tried),
         }
@@ -115,6 +123,7 @@ def judge(
         for name in LAYERS
     ]
     failures = [check for check in checks if check.word == "invalid"]
+    stopped = [check for check in checks if check.word == "unknown" and not check.not_tried]
     unanswered = [
         *reasons,
         *(
@@ -123,7 +132,7 @@ def judge(
             if not layer.checks and not reasons
         ),
         *(f"{nodeid}: did not run to its end" for nodeid in missing),
-        *(f"{check.nodeid}: {check.why}" for check in checks if check.word == "unknown" and not check.not_tried),
+        *(f"{check.nodeid}: {check.why}{f' ({check.token})' if check.token else ''}" for check in stopped),
         *(
             f"{layer.kind}: {layer.name}: {line}"
             for layer in layers
@@ -133,7 +142,7 @@ def judge(
     ]
     word: Word = "invalid" if failures else "unknown" if unanswered else "valid"
     not_tried = list(dict.fromkeys(f"{check.kind}: {check.layer}: {check.why}" for check in checks if check.not_tried))
-    return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks))
+    return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks), stopped)
 
 
 def _transcript(checks: Iterable[Check]) -> str:
