@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from chaos.matrix import Scene, Void
 from chaos.prepared import Differs, opened
 from chaos.stages import BEFORE_BEGIN, BEFORE_SECOND_BEGIN
+from model import steps
 from model.contract import LOCKED, Blocked, Crash, Hook, Reply
 from model.counterexample import Line, Rows, Violation, differences, program, reply_differs, source
 from model.port import Subject, connect, consistent, impatient, perform
@@ -80,6 +81,7 @@ def check(schedule: Schedule, subject: Subject[Any, Any]) -> bool:
     A Violation with the program if anything differs from the model.
     """
     held = True
+    steps.program(f"# {schedule.name}")
     stage = _Stage(schedule, subject, subject.model.EMPTY)
     with stage.open() as first, stage.open() as second, impatient(first), impatient(second):
         for op in schedule.scene.setup:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from model import steps
 from model.contract import (
     KINDS,
     LOCKED,
@@ -149,11 +150,14 @@ def perform(
     Every error of the module under test becomes a reply. An interrupt that was not planted passes through.
     """
     planted = PLANTS[op.error if isinstance(op, Crash) else "Exception"]("planted")
+    steps.enter(op)
     try:
         with _surroundings(subject.path, con, op):
             return returned(subject.call(con, plain(op), _fault(op, watch, planted), planted))
     except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # noqa: BLE001 - each is a reply
         return raised(subject, error, planted)
+    finally:
+        steps.leave()
 
 
 def _fault(op: object, watch: Fault | None, planted: BaseException) -> Fault | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
-from model import lease, port
+from model import lease, port, steps
 from model.contract import (
     WORKER,
     Audit,
@@ -114,6 +114,7 @@ class Queue:
         return lease
 
     def open(self) -> sqlite3.Connection:
+        steps.note("worker.open_queue")
         return self.worker.open_queue(self.path)
 
     def call(self, con: sqlite3.Connection, op: Plain | RunOnce, fault: Fault | None, planted: BaseException) -> object:

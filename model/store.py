@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
-from model import port, stream
+from model import port, steps, stream
 from model.contract import CLIENT, Kind
 from model.events import Apply, Checkpoint, Consume, Entry, Op, Plain, State
 from model.port import Fault, Model
@@ -60,6 +60,7 @@ class Store:
         return stream
 
     def open(self) -> sqlite3.Connection:
+        steps.note("client.open_store")
         return self.client.open_store(self.path)
 
     def call(self, con: sqlite3.Connection, op: Plain, fault: Fault | None, planted: BaseException) -> object:  # noqa: ARG002 - nothing but a hook can raise it

@@ -13,6 +13,7 @@ import pytest
 
 from model.contract import KINDS, WORKER
 from stateful_tests import results
+from stateful_tests.doing import DOING, Doing, forget, left
 from stateful_tests.ending import is_violation, reason_file
 from stateful_tests.soak import progress
 from stateful_tests.tokens import Token, command, digest, here
@@ -20,6 +21,7 @@ from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
+UNENDED: Final = "the run did not come to its end; what each process was doing is in the folder doing"
 
 
 class Gate:
@@ -32,10 +34,11 @@ class Gate:
         self.folder = results.new_folder(Path(config.option.results), config.option.seed)
         self._stack = contextlib.ExitStack()
         option = config.option
+        option.folder = str(self.folder)
         option.tbstyle, option.reportchars = "no", "N"
         option.xmlpath = option.xmlpath or str(self.folder / "junit.xml")
         # What a run leaves whose process the judged module ends.
-        results.write(self.folder, judge((), option.judged, reasons=["the run did not come to its end"]), option)
+        results.write(self.folder, judge((), option.judged, reasons=[UNENDED]), option)
 
     def pytest_sessionstart(self) -> None:
         option = self.config.option
@@ -61,20 +64,20 @@ class Gate:
         return result
 
     def _verdict(self, exitstatus: int) -> Verdict:
-        checks = [self._named(_check(nodeid, reports), reports) for nodeid, reports in self.reports.items()]
+        lost = {doing.nodeid: doing for doing in left(self.folder / DOING)}
+        checks = [self._named(_check(nodeid, reports, lost.get(nodeid))) for nodeid, reports in self.reports.items()]
+        forget(self.folder / DOING)
         ended = reason_file(self.config).exists()
         missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
         known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
         return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
 
-    def _named(self, check: Check, reports: list[pytest.TestReport]) -> Check:
+    def _named(self, check: Check) -> Check:
         """With what brings it back, if there is something to bring back."""
         if check.word == "valid":
             return check
         option = self.config.option
-        properties: dict[str, Any] = dict(item for report in reports for item in report.user_properties)
-        reached = properties.get("position", "")
-        token = Token(check.kind, option.profile, option.seed, digest(check.nodeid), reached, here())
+        token = Token(check.kind, option.profile, option.seed, digest(check.nodeid), check.position, here())
         return replace(check, token=str(token), replay=command(token, Path(getattr(option, check.kind))))
 
     def _reasons(self, exitstatus: int) -> list[str]:
@@ -130,9 +133,13 @@ class Gate:
         yield "", ""
 
 
-def _check(nodeid: str, reports: list[pytest.TestReport]) -> Check:
-    """Valid needs a passed setup, call and teardown; a violation in any of them decides."""
-    properties: dict[str, Any] = dict(item for report in reports for item in report.user_properties)
+def _check(nodeid: str, reports: list[pytest.TestReport], lost: Doing | None) -> Check:
+    """Valid needs a passed setup, call and teardown; a violation in any of them decides.
+
+    ``lost`` is what is known of a check whose process was.
+    """
+    known = {"kind": lost.kind, "layer": lost.layer, "doing": lost.lines} if lost else {}
+    properties: dict[str, Any] = known | dict(item for report in reports for item in report.user_properties)
     violation = properties.get("violation")
     stopped = [report for report in reports if not report.passed and not is_violation(report)]
     whole = {report.when for report in reports} == {"setup", "call", "teardown"}
@@ -151,6 +158,8 @@ def _check(nodeid: str, reports: list[pytest.TestReport]) -> Check:
         transcript=properties.get("transcript", ""),
         why=why,
         skipped=bool(stopped) and all(report.skipped for report in stopped),
+        steps=violation["steps"] if violation else properties.get("doing", ()) if word == "unknown" else (),
+        position=properties.get("position", ""),
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, NoReturn, Self, TypeVar
 
-from model import contract, events
+from model import contract, events, steps
 from model.contract import Raise, Reply, RunOnce
 from model.counterexample import Op, Violation, differences, show, source
 from model.port import Subject, connect, one_line, perform
@@ -79,6 +79,7 @@ class Guard(Generic[S, O]):
     def attempt(self, name: str, *args: object, **named: object) -> tuple[Any, BaseException | None]:
         """What the function returned, or what it raised."""
         self.lines.append(f"{self.subject.kind.name}.{name}({_arguments(args, named)})")
+        steps.note(self.lines[-1])
         self.did["calls"] += 1
         try:
             return getattr(self.subject.module, name)(*args, **named), None

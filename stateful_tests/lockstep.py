@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, NamedTuple, NoReturn, Self, TypeVar
 
+from model import steps
 from model.contract import Hook, Reopen, Reply, Return, plain
 from model.counterexample import Line, Op, Rows, Violation, differences, program, reply_differs, source
 from model.port import Subject, connect, perform
@@ -59,6 +60,7 @@ class Lockstep(Generic[S, O]):
         self.state = subject.model.EMPTY
         self.did = did
         self.lines: list[Line] = []
+        steps.program(subject.kind.name)
         self._seqs = seqs_of(self.state)
         self._cons = {1: self._connect()}
         self._observer = connect(subject.path)
@@ -93,9 +95,12 @@ class Lockstep(Generic[S, O]):
         return got
 
     def _perform(self, op: O, con: int, glimpses: list[Glimpse]) -> Reply:
+        steps.on(con)
         if isinstance(op, Reopen):
+            steps.enter(op)
             self._cons[con].close()
             self._cons[con] = self._connect()
+            steps.leave()
             return Return(None)
 
         def watch(hook: str) -> None:
@@ -142,4 +147,7 @@ class Lockstep(Generic[S, O]):
             self._fail(op, difference)
 
     def _fail(self, op: O, what: str) -> NoReturn:
-        raise Violation(f"{source(op)} {what}", program(self.lines, self.subject.kind))
+        taken = [f"{line.con} {line.op!r}" for line in self.lines]
+        raise Violation(
+            f"{source(op)} {what}", program(self.lines, self.subject.kind), [self.subject.kind.name, *taken]
+        )

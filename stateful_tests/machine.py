@@ -6,7 +6,9 @@ a store is in ``Machine``; the store's own rules are in ``stream_machine``.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -48,6 +50,21 @@ from stateful_tests.strategies import Ending
 CONNECTIONS = 3
 
 
+class _Enough(BaseException):
+    """Takes the end of a check's time past Hypothesis, which would ask the same again, without a limit."""
+
+    def __init__(self, timeout: BaseException) -> None:
+        self.timeout = timeout
+
+
+@contextlib.contextmanager
+def _past_hypothesis() -> Iterator[None]:
+    try:
+        yield
+    except pytest.fail.Exception as timeout:
+        raise _Enough(timeout) from None
+
+
 class Machine(RuleBasedStateMachine):
     """Programs of operations, each performed on the model and on the module under test; a subclass has the rules."""
 
@@ -61,7 +78,8 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.did["programs"] += 1
         self.path = self.folder / f"program-{self.did['programs']}.db"
-        self.pair: Lockstep[Any, Any] = Lockstep(self.judged(self.path), self.did, CONNECTIONS)
+        with _past_hypothesis():
+            self.pair: Lockstep[Any, Any] = Lockstep(self.judged(self.path), self.did, CONNECTIONS)
 
     def teardown(self) -> None:
         self.pair.close()
@@ -71,7 +89,8 @@ class Machine(RuleBasedStateMachine):
     def perform(self, op: AnyOp, con: int) -> Reply:
         """On the model and on the module under test."""
         try:
-            return self.pair.do(op, con)
+            with _past_hypothesis():
+                return self.pair.do(op, con)
         except Violation as violation:
             self.found.append(violation)
             raise
@@ -183,9 +202,11 @@ def run(machine: type[Machine], number: int, programs: int, steps: int) -> None:
     """
     try:
         run_state_machine_as_test(seed(number)(machine), settings=reproducible(programs, steps))
-    except (Exception, pytest.fail.Exception) as error:
+    except (Exception, pytest.fail.Exception, _Enough) as error:
         if machine.found and not isinstance(error, Violation):
             raise min(machine.found, key=lambda violation: len(violation.program)) from error
+        if isinstance(error, _Enough):
+            raise error.timeout from None
         raise
 
 

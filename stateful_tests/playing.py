@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
+from model import steps
 from model.counterexample import Violation
 from model.events import ack_line, resume_line
 from model.port import Fault
@@ -81,6 +82,7 @@ class Playing:
         """Call ``run_client``; it may have to wait for what the publisher does next."""
         named = f", {_named(fault)}" if fault else ""
         self.publisher.lines.append(f"peer = session({timeout:g}{named})")
+        steps.note(self.publisher.lines[-1])
         self.did["sessions"] += 1
         self._others = internet_sockets()
         host, port = self.publisher.host, self.publisher.port

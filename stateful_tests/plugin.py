@@ -22,6 +22,7 @@ from model.contract import KINDS
 from model.counterexample import Violation
 from stateful_tests import options, results
 from stateful_tests.checks import kind_of, layer_of, sample
+from stateful_tests.doing import DOING, Writer
 from stateful_tests.ending import Ending, reason_file
 from stateful_tests.gate import Gate
 from stateful_tests.lockstep import Transcript
@@ -71,8 +72,9 @@ def pytest_configure(config: pytest.Config) -> None:
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
         if option.gate:
             config.pluginmanager.register(Ending(config), "fencepost-ending")
+            _keep_steps(config, config.workerinput["workerid"])  # type: ignore[attr-defined]
         return
-    option.base = option.basetemp
+    option.base, option.folder = option.basetemp, ""
     option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
     if option.basetemp is None:
         option.base = option.basetemp = scratch.make()
@@ -81,13 +83,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Gate(config), "fencepost-gate")
         reason_file(config).unlink(missing_ok=True)
         config.pluginmanager.register(Ending(config), "fencepost-ending")
+        _keep_steps(config, "main")
+
+
+def _keep_steps(config: pytest.Config, process: str) -> None:
+    config.pluginmanager.register(Writer(Path(config.option.folder) / DOING, process), "fencepost-steps")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until")
+    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until", "folder")
     settled = {name: getattr(option, name) for name in names}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
 
@@ -134,9 +141,11 @@ def pytest_runtest_makereport(
     violation = find_violation(call.excinfo.value) if call.excinfo else None
     if violation is not None:
         report.longrepr = str(violation)
-        data = {"difference": violation.difference, "program": list(violation.program)}
+        data = {name: getattr(violation, name) for name in ("difference", "program", "steps")}
         report.user_properties.append(("violation", data))
         item.user_properties.append((results.OUTCOME, "violation"))
+    elif report.failed and (writer := item.config.pluginmanager.get_plugin("fencepost-steps")):
+        report.user_properties.append(("doing", writer.now()))
     return report
 
 

@@ -9,6 +9,8 @@ import socket
 import struct
 from typing import Final
 
+from model import steps
+
 PATIENCE: Final = 20.0
 """Seconds after which what has not happened counts as never: far beyond any delay of a busy machine."""
 
@@ -120,6 +122,7 @@ class Publisher:
     def send(self, data: bytes) -> None:
         """All of it, unless the receiver has gone."""
         note = ""
+        steps.note(f"peer.sendall({shown(data)})")
         try:
             self._peer.sendall(data)
         except OSError as error:

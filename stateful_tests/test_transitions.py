@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from model import lease
+from model import lease, steps
 from model.counterexample import Violation
 from model.queue import Queue, Worker, load
 from model.store import Client, Store
@@ -85,6 +85,7 @@ def _arriving(name: str, numbers: range, wanted: str, position: Position) -> Ite
         raise BadPosition(f"{position.wanted!r} is no state of this check")
     for number in [int(wanted)] if wanted else numbers:
         position.reached = f"{name}/{number}"
+        steps.program(f"# state {number} of the world {name}: each operation by itself")
         yield number
 
 

@@ -6,6 +6,7 @@ What is drawn holds no seq: which events there are to send depends on what the s
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -13,7 +14,7 @@ from typing import Final, Literal, cast
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from model import stream
+from model import steps, stream
 from model.contract import PLANTED, Crash, Raise, Return
 from model.counterexample import Violation
 from model.events import BAD_LINE, BOUNDS, FAULT_HOOKS, Consume, State, event_line, resume_line
@@ -26,6 +27,9 @@ from stateful_tests.sessions import Sessions, last_and_total
 Kind = Literal["next", "again", "other", "gap", "bad", "long"]
 Flow = Literal["held", "sent", "cut", "heard"]
 Ending = Literal["half-close", "close", "reset", "fragment"]
+
+SESSIONS_OF_CLIENT: Final = "client sessions"
+"""What a program of these is called where it is written down."""
 
 DELTAS: Final = (7, 0, -1000, 1000, -3)
 NO_LINES: Final = (
@@ -196,6 +200,21 @@ def _after_a_reset(sessions: Sessions, states: list[State]) -> State:
     return rows
 
 
+def play_all(client: Client, path: Path, did: Counter[str], program: Iterable[Session]) -> None:
+    """Play one session after another over one store, a new file."""
+    taken, state = [SESSIONS_OF_CLIENT], stream.EMPTY
+    steps.program(SESSIONS_OF_CLIENT)
+    try:
+        with Sessions(client, path, did) as sessions:
+            for session in program:
+                taken.append(repr(session))
+                steps.session(session)
+                state = play(sessions, session, state)
+    except Violation as violation:
+        violation.steps = tuple(taken)
+        raise
+
+
 # --- many of them -----------------------------------------------------------------------------------------------------
 
 
@@ -216,11 +235,8 @@ def run(client: Client, folder: Path, did: Counter[str], transcript: Transcript,
         did["programs"] += 1
         transcript.add(program)
         path = folder / f"program-{did['programs']}.db"
-        state = stream.EMPTY
         try:
-            with Sessions(client, path, did) as sessions:
-                for session in program:
-                    state = play(sessions, session, state)
+            play_all(client, path, did, program)
         except Hang as hang:
             raise _Enough(hang) from None
         finally:
@@ -229,4 +245,4 @@ def run(client: Client, folder: Path, did: Counter[str], transcript: Transcript,
     try:
         unfair()
     except _Enough as enough:
-        raise Violation(enough.hang.difference, enough.hang.program) from None
+        raise Violation(enough.hang.difference, enough.hang.program, enough.hang.steps) from None

@@ -30,7 +30,8 @@ class Check:
     Seconds are its own.
 
     ``covered`` is by kind: how many this check did, and how many all checks of its layer have to do together.
-    ``replay`` is the command that makes it again, by its ``token``.
+    ``steps`` is its program as data, where there is one: the one that shows the difference, or what was done up to
+    where no answer came. ``replay`` is the command that makes it again, by its ``token``.
     """
 
     nodeid: str
@@ -45,6 +46,8 @@ class Check:
     transcript: str = ""
     why: str = ""
     skipped: bool = False
+    steps: Sequence[str] = ()
+    position: str = ""
     token: str = ""
     replay: str = ""
 
@@ -132,7 +135,7 @@ def judge(
             if not layer.checks and not reasons
         ),
         *(f"{nodeid}: did not run to its end" for nodeid in missing),
-        *(f"{check.nodeid}: {check.why}{f' ({check.token})' if check.token else ''}" for check in stopped),
+        *(f"{check.nodeid}: {check.why}{_where(check)}" for check in stopped),
         *(
             f"{layer.kind}: {layer.name}: {line}"
             for layer in layers
@@ -143,6 +146,12 @@ def judge(
     word: Word = "invalid" if failures else "unknown" if unanswered else "valid"
     not_tried = list(dict.fromkeys(f"{check.kind}: {check.layer}: {check.why}" for check in checks if check.not_tried))
     return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks), stopped)
+
+
+def _where(check: Check) -> str:
+    """What was being done when no answer came, and the token."""
+    at = f"; at {check.steps[-1].removeprefix('# ').removeprefix('meanwhile: ')}" if check.steps else ""
+    return f"{at} ({check.token})" if check.token else at
 
 
 def _transcript(checks: Iterable[Check]) -> str:
