@@ -35,12 +35,14 @@ class Violation(AssertionError):
     """The module under test broke the contract. Nothing else makes a verdict invalid.
 
     ``difference`` is one line; ``program`` is the source that leads there, a line an entry. ``steps`` is the same as
-    data, where it can be: what it is a program of, then its operations, as ``model.steps`` writes them.
+    data, where it can be: what it is a program of, then its operations, as ``model.steps`` writes them. ``origin`` says
+    how the one who drew it draws it again.
     """
 
     def __init__(self, difference: str, program: Sequence[str] = (), steps: Sequence[str] = ()) -> None:
         super().__init__(difference)
         self.steps = tuple(steps)
+        self.origin = ""
         self.difference = " ".join(line.strip() for line in difference.splitlines())
         self.program = tuple(program)
 

@@ -37,6 +37,12 @@ def layer_of(item: pytest.Item) -> str:
     return str(mark.args[0]) if mark else ""
 
 
+def comes_first(item: pytest.Item) -> bool:
+    """Is it about what has failed before?"""
+    mark = item.get_closest_marker("layer")
+    return bool(mark and mark.kwargs.get("first"))
+
+
 def kind_of(item: pytest.Item) -> str:
     """What the check judges: the module that it asks for."""
     return next((name for name in KINDS if f"{name}_path" in getattr(item, "fixturenames", ())), "")

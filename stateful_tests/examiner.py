@@ -29,6 +29,8 @@ from stateful_tests.checks import layer_of
 from stateful_tests.ending import is_violation
 from stateful_tests.options import ROOT
 
+STORAGE: Final = "HYPOTHESIS_STORAGE_DIRECTORY"
+"""Each examiner has its own: what one candidate fails at is not tried on the next one."""
 PATIENCE_S: Final = 900
 TIDY_S: Final = 5
 GRACE_S: Final = 10
@@ -51,6 +53,7 @@ class Examiner:
         self.process = subprocess.Popen(  # noqa: S603 - our own module
             [sys.executable, *words],
             cwd=ROOT,
+            env=os.environ | {STORAGE: str(results / f"hypothesis-{kind}-{profile}-{id(self)}")},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -111,6 +114,7 @@ class Serving:
         gc.freeze()  # a collection in a copy would touch every page
         for line in self.orders:
             verdict.unlink(missing_ok=True)
+            shutil.rmtree(os.environ[STORAGE], ignore_errors=True)
             shutil.rmtree(base, ignore_errors=True)
             base.mkdir(mode=0o700)
             if not (copy := os.fork()):

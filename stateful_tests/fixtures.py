@@ -8,6 +8,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +20,9 @@ from stateful_tests.options import PROFILES, Profile
 from stateful_tests.position import Position
 from stateful_tests.soak import note, rounds
 from stateful_tests.tokens import parse
+
+if TYPE_CHECKING:
+    from stateful_tests.examples import Examples
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +54,26 @@ def seed(request: pytest.FixtureRequest) -> int:
     """The seed of this check: the run's seed and the check's name decide it, not the order of the checks."""
     text = f"{request.config.option.seed}:{request.node.nodeid}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+@pytest.fixture
+def drawn(request: pytest.FixtureRequest, seed: int) -> int:
+    """What Hypothesis draws by in this check: its seed, or whatever ``--hypothesis-seed`` says."""
+    given = request.config.getoption("--hypothesis-seed")
+    if given is None:
+        return seed
+    number = hashlib.sha256(str(given).encode()).digest()[:8]
+    return int(given) if str(given).lstrip("-").isdecimal() else int.from_bytes(number)
+
+
+@pytest.fixture
+def examples(request: pytest.FixtureRequest) -> Iterator[Examples]:
+    """Hypothesis' example databases, which get what the check ends at."""
+    from stateful_tests.examples import examples  # noqa: PLC0415 - Hypothesis takes its time, and few checks need it
+
+    found = examples(request.config.option.examples)
+    yield found
+    found.publish()
 
 
 @pytest.fixture

@@ -96,6 +96,7 @@ class Gate:
     def _write(self, verdict: Verdict) -> None:
         option = self.config.option
         results.write(self.folder, verdict, option)
+        results.write_programs(self.folder, [*verdict.failures, *verdict.stopped])
         results.tell_errors_apart(Path(option.xmlpath))
         terminal = self.config.get_terminal_writer()
         terminal.line()
@@ -129,6 +130,8 @@ class Gate:
         for line in check.program:
             yield f"    {line}", ""
         yield f"  replay  {check.replay}", ""
+        if check.origin:
+            yield f"  drawn   {check.origin}", ""
         yield f"  report  {results.shown(self.folder / 'verdict.json')}", ""
         yield "", ""
 
@@ -159,6 +162,7 @@ def _check(nodeid: str, reports: list[pytest.TestReport], lost: Doing | None) ->
         why=why,
         skipped=bool(stopped) and all(report.skipped for report in stopped),
         steps=violation["steps"] if violation else properties.get("doing", ()) if word == "unknown" else (),
+        origin=violation["origin"] if violation else "",
         position=properties.get("position", ""),
     )
 

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from model.contract import KINDS
+from stateful_tests.programs import SHIPPED, kept, malformed
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 IMPORT_SECONDS: Final = 30
@@ -31,6 +32,8 @@ not judged; if neither is, the shipped worker.py and client.py are.
   --minutes M     how long soak goes on (10)
   --seed N        fixes every random choice; without it one is drawn, and printed at the end
   --first         end at the first violation
+  --examples PLACE   examples of Hypothesis that machines share: a folder, or redis://HOST/0 (FENCEPOST_EXAMPLES)
+  --regressions DIR  programs that failed before, replayed first beside those kept here (FENCEPOST_REGRESSIONS)
   NODEID          one check alone, as a failure names it; part of the checks never makes a verdict valid
 
 Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end); 4 is pytest's, for an
@@ -87,6 +90,12 @@ def add(parser: pytest.Parser) -> None:
     group.addoption("--profile", choices=sorted(PROFILES), help="how much to do (ci; quick without --gate)")
     group.addoption("--first", action="store_true", help="end at the first violation")
     group.addoption("--minutes", metavar="M", type=_minutes, help="how long the soak profile goes on (10)")
+    group.addoption(
+        "--examples", metavar="PLACE", help="a folder or redis:// server of Hypothesis' examples, shared by machines"
+    )
+    group.addoption(
+        "--regressions", metavar="DIR", action="append", help="programs to replay first, beside those kept here"
+    )
     group.addoption("--again", default="", help=argparse.SUPPRESS)  # the token, from python -m stateful_tests.repro
 
 
@@ -101,6 +110,9 @@ def settle(option: argparse.Namespace, folder: Path) -> str:
     """Fill in what was left open, paths seen from ``folder``; why nothing can be judged, in one line, or nothing."""
     option.seed = random.SystemRandom().randrange(2**32) if option.seed is None else option.seed
     option.profile = option.profile or ("ci" if option.gate else "quick")
+    option.examples = _place(option.examples or os.environ.get("FENCEPOST_EXAMPLES", ""), folder)
+    named = option.regressions or os.environ.get("FENCEPOST_REGRESSIONS", "").split(os.pathsep)
+    option.regressions = [_place(name, folder) for name in named if name]
     given = [name for name in KINDS if getattr(option, name) is not None]
     problem = _usage_problem(option)
     option.judged = given if option.gate and given else list(KINDS)
@@ -117,7 +129,20 @@ def _usage_problem(option: argparse.Namespace) -> str:
             return f"--{name}: no path is given"
     if option.minutes is not None and option.profile != "soak":
         return "--minutes: only --profile soak goes on for a given time"
+    for folder in option.regressions:
+        if not Path(folder).is_dir():
+            return f"--regressions: {folder}: no such folder"
+    if problem := next(filter(None, map(malformed, kept(SHIPPED, *option.regressions))), ""):
+        return problem
+    if option.examples:
+        from stateful_tests.examples import problem_with  # noqa: PLC0415 - Hypothesis takes its time
+
+        return problem_with(option.examples)
     return ""
+
+
+def _place(given: str, folder: Path) -> str:
+    return given if not given or "://" in given else str((folder / given).resolve())
 
 
 def _import_problem(path: Path, kind: str) -> str:

@@ -21,7 +21,7 @@ from model import scratch
 from model.contract import KINDS
 from model.counterexample import Violation
 from stateful_tests import options, results
-from stateful_tests.checks import kind_of, layer_of, sample
+from stateful_tests.checks import comes_first, kind_of, layer_of, sample
 from stateful_tests.doing import DOING, Writer
 from stateful_tests.ending import Ending, reason_file
 from stateful_tests.gate import Gate
@@ -94,7 +94,7 @@ def _keep_steps(config: pytest.Config, process: str) -> None:
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until", "folder")
+    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until", "folder", "examples", "regressions")
     settled = {name: getattr(option, name) for name in names}
     node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
 
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         checks = sample(checks, config.option)
         chosen = set(checks)
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = sorted(checks, key=lambda item: LAYERS.index(layer_of(item)))
+        items[:] = sorted(checks, key=lambda item: (not comes_first(item), LAYERS.index(layer_of(item))))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -141,7 +141,7 @@ def pytest_runtest_makereport(
     violation = find_violation(call.excinfo.value) if call.excinfo else None
     if violation is not None:
         report.longrepr = str(violation)
-        data = {name: getattr(violation, name) for name in ("difference", "program", "steps")}
+        data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin")}
         report.user_properties.append(("violation", data))
         item.user_properties.append((results.OUTCOME, "violation"))
     elif report.failed and (writer := item.config.pluginmanager.get_plugin("fencepost-steps")):

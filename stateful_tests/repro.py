@@ -80,7 +80,7 @@ def _bring_back(token: Token, given: dict[str, str], others: Sequence[str]) -> N
     module = _paths(given) or [f"--{token.kind}", str(ROOT / f"{token.kind}.py")]
     gate = ["--gate", *module, "--profile", token.profile, "--seed", str(token.seed), "-n0"]
     gate.append(f"--again={token}")
-    nodeid = check_of(token, gate)
+    nodeid = check_of(token, [*gate, *others])
     print(f"check    {nodeid}", flush=True)
     _become([sys.executable, "-m", "pytest", *gate, *others, nodeid])
 

@@ -9,10 +9,15 @@ import os
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from pathlib import Path
 
 from stateful_tests.options import ROOT
-from stateful_tests.verdict import Verdict
+from stateful_tests.programs import write as write_program
+from stateful_tests.verdict import Check, Verdict
+
+REGRESSIONS = "regressions"
+"""The folder, in that of a run, with the programs that failed, each ready to be kept."""
 
 OUTCOME = "outcome"
 """The property in JUnit that a check has which found a violation."""
@@ -43,6 +48,15 @@ def shown(path: str | Path) -> str:
     """Relative where that is shorter to read: inside the project."""
     path = Path(path)
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def write_programs(folder: Path, checks: Iterable[Check]) -> None:
+    """The program of each check that has one, with what it shows; what stopped, up to where it did."""
+    for check in checks:
+        what = check.difference or check.why
+        write_program(
+            folder / REGRESSIONS, check.steps, f"{check.layer}: {check.title}: {what}", f"found as {check.token}"
+        )
 
 
 def tell_errors_apart(junit: Path) -> None:

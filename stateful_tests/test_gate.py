@@ -42,16 +42,17 @@ def command(results: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-m", "pytest", "--gate", *quiet, *arguments]
 
 
-def environment() -> dict[str, str]:
-    """Ours without what a pytest around this one has put there."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+def environment(results: Path) -> dict[str, str]:
+    """Ours without what a pytest around this one has put there, and with examples of its own."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FENCEPOST_"))}
+    return {**ours, "HYPOTHESIS_STORAGE_DIRECTORY": str(results / "hypothesis")}
 
 
 def gate(results: Path, *arguments: str) -> Run:
     done = subprocess.run(  # noqa: S603 - our own gate
         command(results, "-n0", *arguments),
         cwd=ROOT,
-        env=environment(),
+        env=environment(results),
         capture_output=True,
         text=True,
         timeout=110,
@@ -235,7 +236,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     process = psutil.Popen(
         command(tmp_path, "-n2", "--profile", "soak"),
         cwd=ROOT,
-        env=environment(),
+        env=environment(tmp_path),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -19,10 +19,11 @@ import pytest
 from model import stream
 from model.counterexample import Violation
 from model.store import Client
+from stateful_tests.acts import Act, Flow, Kind, Session
 from stateful_tests.clog import FIRST, SECOND
 from stateful_tests.playing import DieAt
 from stateful_tests.sessions import Sessions
-from stateful_tests.unfair import Act, Flow, Kind, Session, play
+from stateful_tests.unfair import play
 
 Run = Callable[..., Awaitable[object]]
 

@@ -17,10 +17,11 @@ from stateful_tests.tokens import BadToken, Token, Versions, digest, parse, unli
 MADE = Versions("3.11", "6.170.17")
 
 
-def again(command: str, *more: str) -> subprocess.CompletedProcess[str]:
+def again(command: str, results: Path) -> subprocess.CompletedProcess[str]:
     """The command that a failure prints, under our own Python."""
-    words = [sys.executable, *shlex.split(command)[1:], *more]
-    return subprocess.run(words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=100, check=False)  # noqa: S603 - our own
+    words = [sys.executable, *shlex.split(command)[1:], "--results", str(results), "-p", "no:cacheprovider"]
+    ours = environment(results)
+    return subprocess.run(words, cwd=ROOT, env=ours, capture_output=True, text=True, timeout=100, check=False)  # noqa: S603 - our own
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_failure_of_each_layer_comes_again(tmp_path: Path) -> None:
     for failure in failures.values():
         assert failure["token"] in first.out
         assert f"  replay  {failure['replay']}" in first.out.splitlines()
-        done = again(failure["replay"], "--results", str(tmp_path), "-p", "no:cacheprovider")
+        done = again(failure["replay"], tmp_path)
         assert (done.returncode, done.stderr) == (1, "")
         (found,) = first.verdict["failures"]
         assert {**found, "seconds": 0, "covered": 0, "did": 0} == {**failure, "seconds": 0, "covered": 0, "did": 0}
@@ -88,7 +89,7 @@ def test_a_failure_of_each_layer_comes_again(tmp_path: Path) -> None:
 
 def test_a_mended_failure_does_not_come_again(tmp_path: Path) -> None:
     token = Token("worker", "quick", 3, digest(f"{STATEFUL}::test_random_programs_agree_with_the_model[0]"))
-    done = again(tokens.command(token, ROOT / "worker.py"), "--results", str(tmp_path), "-p", "no:cacheprovider")
+    done = again(tokens.command(token, ROOT / "worker.py"), tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (
         2,
         ["repro: the failure did not come again", "verdict: unknown"],
@@ -96,6 +97,6 @@ def test_a_mended_failure_does_not_come_again(tmp_path: Path) -> None:
 
 
 def test_a_token_of_another_version_is_one_line(tmp_path: Path) -> None:
-    done = again("python -m stateful_tests.repro w:ci:1:00000000", "--results", str(tmp_path))
+    done = again("python -m stateful_tests.repro w:ci:1:00000000", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "fencepost: no check of a worker is 00000000 here: the token is of another version\n"

@@ -14,6 +14,7 @@ import pytest
 from model.counterexample import Violation
 from model.queue import Queue, Worker
 from model.store import Client, Store
+from stateful_tests.examples import Examples
 from stateful_tests.lockstep import Transcript
 from stateful_tests.machine import QueueMachine, machine_for, run
 from stateful_tests.options import Profile
@@ -28,12 +29,13 @@ def test_random_programs_agree_with_the_model(
     did: Counter[str],
     transcript: Transcript,
     profile: Profile,
-    seed: int,
+    drawn: int,
     soak: Iterator[int],
+    examples: Examples,
 ) -> None:
     machine = machine_for(QueueMachine, partial(Queue, worker), tmp_path, did, transcript)
     for number in soak:
-        run(machine, seed + number, profile.programs, profile.steps)
+        run(machine, drawn + number, profile.programs, profile.steps, examples.found)
 
 
 @pytest.mark.layer("stateful")
@@ -44,12 +46,14 @@ def test_random_programs_of_the_stream_agree_with_the_model(
     did: Counter[str],
     transcript: Transcript,
     profile: Profile,
-    seed: int,
+    drawn: int,
     soak: Iterator[int],
+    examples: Examples,
 ) -> None:
     machine = machine_for(StoreMachine, partial(Store, client), tmp_path, did, transcript)
     for number in soak:
-        run(machine, seed + number, profile.programs // 2, profile.steps)  # its states are fewer: two columns and a log
+        # Its states are fewer: two columns and a log.
+        run(machine, drawn + number, profile.programs // 2, profile.steps, examples.found)
 
 
 # --- the laws of the machines themselves ------------------------------------------------------------------------------
@@ -109,3 +113,20 @@ def test_a_search_that_lasts_too_long_keeps_what_it_found(client: Client, tmp_pa
     with pytest.raises(Violation, match=r"client\.apply_event\(.*\) returns [01], must "):
         programs_of(judged, tmp_path, 1, programs=40)
     assert wrong["answers"] >= 3
+
+
+def test_a_time_limit_is_no_failure_to_be_tried_again(client: Client, tmp_path: Path) -> None:
+    """Wherever it strikes, in the module or while Hypothesis draws."""
+    calls = Counter[str]()
+
+    class Struck(StoreMachine):
+        def event(self, arrival: str, choice: int, delta: int) -> tuple[int, int]:  # before the module is asked
+            calls["rules"] += 1
+            if calls["rules"] >= 3:
+                pytest.fail("Timeout (>120.0s) from pytest-timeout.")
+            return super().event(arrival, choice, delta)
+
+    machine = machine_for(Struck, partial(Store, client), tmp_path, Counter(), Transcript())
+    with pytest.raises(pytest.fail.Exception, match="Timeout"):
+        run(machine, 1, programs=40, steps=15)
+    assert calls["rules"] == 3

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.store import Client
+from stateful_tests.examples import Examples
 from stateful_tests.lockstep import Transcript
 from stateful_tests.options import Profile
 from stateful_tests.unfair import run
@@ -23,8 +24,9 @@ def test_random_sessions_agree_with_the_model(
     did: Counter[str],
     transcript: Transcript,
     profile: Profile,
-    seed: int,
+    drawn: int,
     soak: Iterator[int],
+    examples: Examples,
 ) -> None:
     for number in soak:
-        run(client, tmp_path, did, transcript, seed + number, profile.programs)
+        run(client, tmp_path, did, transcript, drawn + number, profile.programs, examples.found)

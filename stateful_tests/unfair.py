@@ -1,88 +1,27 @@
-"""The unfair publisher: sessions that Hypothesis draws are played to ``run_client`` over a real socket.
-
-What is drawn holds no seq: which events there are to send depends on what the store then holds.
-"""
+"""The unfair publisher: sessions that Hypothesis draws are played to ``run_client`` over a real socket."""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import cast
 
-from hypothesis import given, seed
+from hypothesis import given, reproduce_failure, seed
 from hypothesis import strategies as st
+from hypothesis.database import ExampleDatabase
 
 from model import steps, stream
 from model.contract import PLANTED, Crash, Raise, Return
 from model.counterexample import Violation
-from model.events import BAD_LINE, BOUNDS, FAULT_HOOKS, Consume, State, event_line, resume_line
+from model.events import BAD_LINE, BOUNDS, Consume, State, event_line, resume_line
 from model.store import Client
+from stateful_tests.acts import ENDINGS, FLOWS, HOOKS, KINDS, SESSIONS_OF_CLIENT, Act, Flow, Session
 from stateful_tests.lockstep import Transcript
-from stateful_tests.machine import reproducible
+from stateful_tests.machine import NOTHING, VERSION, origin, reproducible, saved
 from stateful_tests.playing import DieAt, Hang
 from stateful_tests.sessions import Sessions, last_and_total
-
-Kind = Literal["next", "again", "other", "gap", "bad", "long"]
-Flow = Literal["held", "sent", "cut", "heard"]
-Ending = Literal["half-close", "close", "reset", "fragment"]
-
-SESSIONS_OF_CLIENT: Final = "client sessions"
-"""What a program of these is called where it is written down."""
-
-DELTAS: Final = (7, 0, -1000, 1000, -3)
-NO_LINES: Final = (
-    b"\n",
-    b"EVENT 0 7\r\n",
-    b"EVENT 00 7\n",
-    b"EVENT 0 +7\n",
-    b"EVENT 0 -0\n",
-    b"EVENT 0 1001\n",
-    b"x" * 63 + b"\n",
-)
-LONG: Final = (b"EVENT 0 7".ljust(64) + b"\n", event_line(10**56, 7), b"x" * 64 + b"EVENT 0 7\n", b"x" * 300 + b"\n")
-
-
-# --- what is drawn ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """One line, and how it goes: held back for the next segment, sent, cut in two, or sent and waited for."""
-
-    kind: Kind
-    number: int
-    flow: Flow
-
-    def line(self, state: State) -> bytes:
-        """The bytes, where the store holds this."""
-        match self.kind:
-            case "bad":
-                return NO_LINES[self.number % len(NO_LINES)]
-            case "long":
-                return LONG[self.number % len(LONG)]
-            case "gap":
-                return event_line(stream.last_of(state) + 2 + self.number, 7)
-            case "again" | "other" if state.ledger:
-                known = state.ledger[self.number % len(state.ledger)]
-                return event_line(known.seq, known.delta if self.kind == "again" else -known.delta or 1)
-        return event_line(stream.last_of(state) + 1, DELTAS[self.number % len(DELTAS)])
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """What one publisher does, and where the receiver dies of it, if it does: at a hook, in its nth new event."""
-
-    acts: tuple[Act, ...]
-    ending: Ending
-    crash: tuple[str, int] | None
-
-
-KINDS: Final[tuple[Kind, ...]] = ("next", "next", "next", "next", "again", "again", "other", "gap", "bad", "long")
-FLOWS: Final[tuple[Flow, ...]] = ("heard", "held", "sent", "cut")
-ENDINGS: Final[tuple[Ending, ...]] = ("half-close", "close", "reset", "fragment")
-HOOKS: Final = tuple(dict.fromkeys(hook.name for hook in FAULT_HOOKS))
 
 ACTS = st.builds(Act, st.sampled_from(KINDS), st.integers(0, 6), st.sampled_from(FLOWS))
 CRASHES = st.none() | st.tuples(st.sampled_from(HOOKS), st.integers(1, 3))
@@ -225,11 +164,32 @@ class _Enough(BaseException):
         self.hang = hang
 
 
-def run(client: Client, folder: Path, did: Counter[str], transcript: Transcript, number: int, programs: int) -> None:
+def run(
+    client: Client,
+    folder: Path,
+    did: Counter[str],
+    transcript: Transcript,
+    number: int,
+    programs: int,
+    database: ExampleDatabase | None = None,
+) -> None:
     """Play so many programs, all fixed by the seed ``number``; the shortest failing one arrives as a Violation."""
+    how = reproducible(programs, database=database)
+    _search(how(seed(number)(_unfair(client, folder, did, transcript))), number)
 
-    @seed(number)
-    @reproducible(programs)
+
+def run_saved(
+    client: Client, folder: Path, did: Counter[str], number: int, database: ExampleDatabase | None, blob: str = ""
+) -> None:
+    """Play what failed before, by the database, or just the program that ``blob`` stands for."""
+    unfair = saved(database)(seed(number)(_unfair(client, folder, did, Transcript())))
+    with contextlib.suppress(*NOTHING):
+        _search(reproduce_failure(VERSION, blob.encode())(unfair) if blob else unfair)
+
+
+def _unfair(client: Client, folder: Path, did: Counter[str], transcript: Transcript) -> Callable[[], None]:
+    """What Hypothesis runs; its seed goes on before its settings, from which it takes the database away."""
+
     @given(PROGRAMS)
     def unfair(program: list[Session]) -> None:
         did["programs"] += 1
@@ -242,7 +202,14 @@ def run(client: Client, folder: Path, did: Counter[str], transcript: Transcript,
         finally:
             path.unlink(missing_ok=True)
 
+    return unfair
+
+
+def _search(unfair: Callable[[], None], number: int | None = None) -> None:
     try:
         unfair()
     except _Enough as enough:
         raise Violation(enough.hang.difference, enough.hang.program, enough.hang.steps) from None
+    except Violation as violation:
+        violation.origin = origin(violation, "unfair", number)
+        raise

@@ -31,7 +31,8 @@ class Check:
 
     ``covered`` is by kind: how many this check did, and how many all checks of its layer have to do together.
     ``steps`` is its program as data, where there is one: the one that shows the difference, or what was done up to
-    where no answer came. ``replay`` is the command that makes it again, by its ``token``.
+    where no answer came; ``origin`` says how Hypothesis draws it again. ``replay`` is the command that makes the check
+    again, by its ``token``.
     """
 
     nodeid: str
@@ -47,6 +48,7 @@ class Check:
     why: str = ""
     skipped: bool = False
     steps: Sequence[str] = ()
+    origin: str = ""
     position: str = ""
     token: str = ""
     replay: str = ""
