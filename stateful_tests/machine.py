@@ -6,20 +6,14 @@ a store is in ``Machine``; the store's own rules are in ``stream_machine``.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
-from unittest import SkipTest
+from typing import Any, ClassVar, TypeVar
 
-import hypothesis
 import pytest
-from hypothesis import HealthCheck, Phase, reproduce_failure, seed, settings
 from hypothesis import strategies as st
-from hypothesis.database import ExampleDatabase
-from hypothesis.errors import DidNotReproduce
 from hypothesis.stateful import (
     Bundle,
     MultipleResults,
@@ -27,7 +21,6 @@ from hypothesis.stateful import (
     initialize,
     multiple,
     rule,
-    run_state_machine_as_test,
 )
 
 from model.contract import (
@@ -47,21 +40,14 @@ from model.contract import (
 from model.counterexample import Op as AnyOp
 from model.counterexample import Violation
 from stateful_tests import strategies as draw
-from stateful_tests.examples import blob_of
 from stateful_tests.lockstep import Lockstep, Transcript
-from stateful_tests.options import PROFILES
 from stateful_tests.replay import Judged
 from stateful_tests.strategies import Ending
 
 CONNECTIONS = 3
-VERSION: Final = hypothesis.__version__
-NOTHING: Final = (DidNotReproduce, SkipTest)
-"""What Hypothesis raises where what was saved does not fail, or nothing was."""
-SAVED = 50
-"""Hypothesis tries all the smallest examples that failed, and of those on the way to them no more than this."""
 
 
-class _Enough(BaseException):
+class Enough(BaseException):
     """Takes the end of a check's time past Hypothesis, which would ask the same again, without a limit."""
 
     def __init__(self, timeout: BaseException) -> None:
@@ -84,14 +70,14 @@ class Machine(RuleBasedStateMachine):
         try:
             self.pair: Lockstep[Any, Any] = Lockstep(self.judged(self.path), self.did, CONNECTIONS)
         except pytest.fail.Exception as timeout:
-            raise _Enough(timeout) from None
+            raise Enough(timeout) from None
 
     def teardown(self) -> None:
         self.pair.close()
         self.path.unlink(missing_ok=True)
         self.transcript.add(self.pair.lines)
         if isinstance(timeout := sys.exception(), pytest.fail.Exception):
-            raise _Enough(timeout)
+            raise Enough(timeout)
 
     def perform(self, op: AnyOp, con: int) -> Reply:
         """On the model and on the module under test."""
@@ -200,52 +186,6 @@ class QueueMachine(Machine):
 M = TypeVar("M", bound=Machine)
 
 
-def run(
-    machine: type[Machine], number: int, programs: int, steps: int, database: ExampleDatabase | None = None
-) -> None:
-    """Run ``programs`` programs of up to ``steps`` steps, all fixed by the seed ``number``.
-
-    The shortest failing program arrives as a Violation; where the search for it comes to nothing, because it lasts too
-    long or the module does not do the same twice, the shortest of those that were seen. ``database`` keeps it.
-    """
-    try:
-        _search(seed(number)(machine), reproducible(programs, steps, database))
-    except Violation as violation:
-        violation.origin = origin(violation, f"class {machine.__name__}", number)
-        raise
-
-
-def run_saved(machine: type[Machine], number: int, database: ExampleDatabase | None, blob: str = "") -> None:
-    """Run what failed before, by the database, or just the program that ``blob`` stands for."""
-    if blob:
-        machine = reproduce_failure(VERSION, blob.encode())(machine)
-    try:
-        with contextlib.suppress(*NOTHING):
-            _search(seed(number)(machine), saved(database))
-    except Violation as violation:
-        violation.origin = origin(violation, f"class {machine.__name__}")
-        raise
-
-
-def _search(machine: type[Machine], how: settings) -> None:
-    try:
-        run_state_machine_as_test(machine, settings=how)
-    except (Exception, pytest.fail.Exception, _Enough) as error:
-        if machine.found and not isinstance(error, Violation):
-            raise min(machine.found, key=lambda violation: len(violation.program)) from error
-        if isinstance(error, _Enough):
-            raise error.timeout from None
-        raise
-
-
-def origin(violation: Violation, where: str, number: int | None = None) -> str:
-    """How Hypothesis finds it again: by its seed, and by its blob."""
-    blob = blob_of(violation)
-    by_seed = [] if number is None else [f"--hypothesis-seed={number}"]
-    by_blob = [f"@reproduce_failure({VERSION!r}, {blob.encode()!r}) on {where}"] if blob else []
-    return ", or ".join([*by_seed, *by_blob])
-
-
 def machine_for(rules: type[M], judged: Judged, folder: Path, did: Counter[str], transcript: Transcript) -> type[M]:
     """The machine of these rules over one module under test; its files lie in ``folder``, each for one program."""
     namespace = {"judged": staticmethod(judged), "folder": folder, "did": did, "transcript": transcript, "found": []}
@@ -255,27 +195,3 @@ def machine_for(rules: type[M], judged: Judged, folder: Path, did: Counter[str],
 def rules_of(machine: type[Machine]) -> set[str]:
     """The names of its rules, inherited ones among them."""
     return {name for name in dir(machine) if hasattr(getattr(machine, name), "hypothesis_stateful_rule")}
-
-
-def reproducible(programs: int, steps: int = 1, database: ExampleDatabase | None = None) -> settings:
-    """Everything that would make two runs with one seed differ is off, and so is all that measures the machine.
-
-    What fails is saved to the database, but nothing is taken from it: see ``saved``.
-    """
-    return settings(
-        max_examples=programs,
-        stateful_step_count=steps,
-        database=database,
-        derandomize=False,
-        deadline=None,
-        phases=(Phase.generate, Phase.shrink),
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-        print_blob=True,
-    )
-
-
-def saved(database: ExampleDatabase | None) -> settings:
-    """Nothing is drawn: what the database holds is tried, whatever profile it was found under."""
-    steps = max(profile.steps for profile in PROFILES.values())
-    return settings(reproducible(SAVED, steps, database), phases=(Phase.reuse, Phase.shrink))

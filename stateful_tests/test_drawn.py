@@ -23,7 +23,8 @@ from model.store import Client, Store
 from stateful_tests import keep
 from stateful_tests.examples import Examples, at, blob_of, examples, problem_with
 from stateful_tests.lockstep import Transcript
-from stateful_tests.machine import VERSION, machine_for, run, run_saved
+from stateful_tests.machine import machine_for
+from stateful_tests.search import VERSION, run, run_saved
 from stateful_tests.stream_machine import StoreMachine
 from stateful_tests.test_gate import ROOT, Run, gate
 from stateful_tests.test_repro import again

@@ -16,8 +16,9 @@ from model.store import Client, Store
 from stateful_tests import unfair
 from stateful_tests.examples import Examples, blob_of
 from stateful_tests.lockstep import Transcript
-from stateful_tests.machine import QueueMachine, machine_for, run_saved
+from stateful_tests.machine import QueueMachine, machine_for
 from stateful_tests.position import Position
+from stateful_tests.search import run_saved
 from stateful_tests.stream_machine import StoreMachine
 
 first = pytest.mark.layer("stateful", first=True)

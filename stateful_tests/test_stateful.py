@@ -16,8 +16,9 @@ from model.queue import Queue, Worker
 from model.store import Client, Store
 from stateful_tests.examples import Examples
 from stateful_tests.lockstep import Transcript
-from stateful_tests.machine import QueueMachine, machine_for, run
+from stateful_tests.machine import QueueMachine, machine_for
 from stateful_tests.options import Profile
+from stateful_tests.search import run
 from stateful_tests.stream_machine import StoreMachine
 
 

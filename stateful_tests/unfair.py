@@ -19,8 +19,8 @@ from model.events import BAD_LINE, BOUNDS, Consume, State, event_line, resume_li
 from model.store import Client
 from stateful_tests.acts import ENDINGS, FLOWS, HOOKS, KINDS, SESSIONS_OF_CLIENT, Act, Flow, Session
 from stateful_tests.lockstep import Transcript
-from stateful_tests.machine import NOTHING, VERSION, origin, reproducible, saved
 from stateful_tests.playing import DieAt, Hang
+from stateful_tests.search import NOTHING, VERSION, origin, reproducible, saved
 from stateful_tests.sessions import Sessions, last_and_total
 
 ACTS = st.builds(Act, st.sampled_from(KINDS), st.integers(0, 6), st.sampled_from(FLOWS))
