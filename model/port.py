@@ -106,8 +106,11 @@ def load(path: str | os.PathLike[str], kind: Kind) -> Any:  # noqa: ANN401 - wha
     except (Exception, SystemExit) as error:
         del sys.modules[spec.name]
         raise Unfit(f"{file}: does not import: {one_line(error)}") from error
-    missing = [name for name in kind.functions if not callable(getattr(module, name, None))]
-    missing += [name for name in kind.errors if not _is_error(getattr(module, name, None))]
+    try:
+        missing = [name for name in kind.functions if not callable(getattr(module, name, None))]
+        missing += [name for name in kind.errors if not _is_error(getattr(module, name, None))]
+    except Exception as error:
+        raise Unfit(f"{file}: not a {kind.name} module: to ask for its names raises {one_line(error)}") from error
     if missing:
         raise Unfit(f"{file}: not a {kind.name} module: lacks {', '.join(missing)}")
     return module
@@ -269,9 +272,24 @@ def impatient(con: sqlite3.Connection) -> Iterator[None]:
         con.execute(f"PRAGMA busy_timeout = {waits_ms}").fetchall()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Whether the file is a module of its kind: status 0 and a line on stdout, or 1 and one on stderr that says why.
+
+    The process ends at once then, whatever the module has begun in it or done to its streams.
+    """
+    out, err = os.dup(1), os.dup(2)
+    _, name, path = sys.argv
     try:
-        load(sys.argv[2], KINDS[sys.argv[1]])
+        load(path, KINDS[name])
     except Unfit as problem:
-        sys.exit(str(problem))
-    print(f"{sys.argv[2]} is a {sys.argv[1]} module")
+        os.write(err, f"{problem}\n".encode())
+    except BaseException as error:  # noqa: BLE001 - as an interrupt that the module raises
+        os.write(err, f"{path}: does not import: {one_line(error)}\n".encode())
+    else:
+        os.write(out, f"{path} is a {name} module\n".encode())
+        os._exit(0)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

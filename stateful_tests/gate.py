@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from model.contract import KINDS, WORKER
-from stateful_tests import results
+from stateful_tests import results, watch
 from stateful_tests.doing import DOING, Doing, forget, left
 from stateful_tests.ending import is_violation, reason_file
 from stateful_tests.soak import progress
@@ -21,7 +22,8 @@ from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
-UNENDED: Final = "the run did not come to its end; what each process was doing is in the folder doing"
+BRANCH: Final = re.compile(r"^ *[|+][ |+-]*", re.MULTILINE)
+"""What stands in front of each line where a group of exceptions is shown as a tree."""
 
 
 class Gate:
@@ -31,14 +33,9 @@ class Gate:
         self.config = config
         self.collected: set[str] = set()
         self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
-        self.folder = results.new_folder(Path(config.option.results), config.option.seed)
         self._stack = contextlib.ExitStack()
         option = config.option
-        option.folder = str(self.folder)
         option.tbstyle, option.reportchars = "no", "N"
-        option.xmlpath = option.xmlpath or str(self.folder / "junit.xml")
-        # What a run leaves whose process the judged module ends.
-        results.write(self.folder, judge((), option.judged, reasons=[UNENDED]), option)
 
     def pytest_sessionstart(self) -> None:
         option = self.config.option
@@ -61,12 +58,14 @@ class Gate:
         verdict = self._verdict(exitstatus)
         self._write(verdict)
         session.exitstatus = verdict.exit_status
+        watch.done()
         return result
 
     def _verdict(self, exitstatus: int) -> Verdict:
-        lost = {doing.nodeid: doing for doing in left(self.folder / DOING)}
+        doings = self.config.option.folder / DOING
+        lost = {doing.nodeid: doing for doing in left(doings)}
         checks = [self._named(_check(nodeid, reports, lost.get(nodeid))) for nodeid, reports in self.reports.items()]
-        forget(self.folder / DOING)
+        forget(doings)
         ended = reason_file(self.config).exists()
         missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
         known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
@@ -85,9 +84,9 @@ class Gate:
         chosen = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
         again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
         partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-        status = pytest.ExitCode(exitstatus)
-        ended = status not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        early = f"pytest ended early: {status.name.lower().replace('_', ' ')}"
+        ended = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        names = {status.value: status.name.lower().replace("_", " ") for status in pytest.ExitCode}
+        early = f"pytest ended early: {names.get(exitstatus, f'status {exitstatus}')}"
         early = reason_file(config).read_text() if reason_file(config).exists() else early
         return ["only a part of the checks was chosen"] * bool(partial) + [early] * ended
 
@@ -95,13 +94,15 @@ class Gate:
 
     def _write(self, verdict: Verdict) -> None:
         option = self.config.option
-        results.write(self.folder, verdict, option)
-        results.write_programs(self.folder, [*verdict.failures, *verdict.stopped])
+        results.write(verdict, option)
+        results.write_programs(option.folder, [*verdict.failures, *verdict.stopped])
         results.tell_errors_apart(Path(option.xmlpath))
+        results.write(verdict, option)
         terminal = self.config.get_terminal_writer()
         terminal.line()
         for line, colour in self._lines(verdict):
             terminal.line(line, **({colour: True} if colour else {}))
+        terminal.flush()
 
     def _lines(self, verdict: Verdict) -> Iterator[tuple[str, str]]:
         shown = telling(verdict.failures)
@@ -119,7 +120,7 @@ class Gate:
         yield f"judged   {', '.join(results.shown(getattr(option, name)) for name in option.judged)}", ""
         programs = f" (programs {verdict.transcript[:12]})" if verdict.transcript else ""
         yield f"seed     {option.seed}{programs}", ""
-        yield f"results  {results.shown(self.folder)}", ""
+        yield f"results  {results.shown(option.folder)}", ""
         colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
         if option.again and verdict.word == "unknown" and not verdict.stopped:
             yield "repro: the failure did not come again", ""
@@ -132,7 +133,7 @@ class Gate:
         yield f"  replay  {check.replay}", ""
         if check.origin:
             yield f"  drawn   {check.origin}", ""
-        yield f"  report  {results.shown(self.folder / 'verdict.json')}", ""
+        yield f"  report  {results.shown(self.config.option.folder / 'verdict.json')}", ""
         yield "", ""
 
 
@@ -171,7 +172,7 @@ def _why(report: pytest.TestReport) -> str:
     """The last line that says anything: an error's own, a skip's reason, what xdist says of a dead process."""
     if isinstance(report.longrepr, tuple):
         return report.longrepr[2].removeprefix("Skipped: ")
-    lines = [line.strip() for line in report.longreprtext.splitlines() if line.strip()]
+    lines = [line.strip() for line in BRANCH.sub("", report.longreprtext).splitlines() if line.strip()]
     errors = [line.removeprefix("E").strip() for line in lines if line.startswith("E ")]
     return (errors or lines or ["failed without a word"])[0 if errors else -1]
 

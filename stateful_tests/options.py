@@ -7,9 +7,10 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
@@ -148,12 +149,22 @@ def _place(given: str, folder: Path) -> str:
 def _import_problem(path: Path, kind: str) -> str:
     """Why the file cannot be judged, in one line; found out in a process of its own, which may hang or exit."""
     command = [sys.executable, "-m", "model.port", kind, str(path)]
-    try:
-        done = subprocess.run(  # noqa: S603 - our own module
-            command, cwd=ROOT, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"{path}: does not import: still busy after {IMPORT_SECONDS} s"
-    if done.stdout.rstrip().endswith(f"is a {kind} module"):
+    # Files, for a pipe would be open for as long as a process that the module starts.
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        try:
+            done = subprocess.run(  # noqa: S603 - our own module
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=IMPORT_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"{path}: does not import: still busy after {IMPORT_SECONDS} s"
+        said, complaint = (_last_line(file) for file in (out, err))
+    if (done.returncode, said) == (0, f"{path} is a {kind} module"):
         return ""
-    return (done.stderr.strip().splitlines() or [f"{path}: does not import: it ends the process"])[-1]
+    if done.returncode == 1 and complaint.startswith(f"{path}: "):
+        return complaint
+    return f"{path}: does not import: it ends the process"
+
+
+def _last_line(file: IO[str]) -> str:
+    file.seek(0)
+    return (file.read().splitlines() or [""])[-1]

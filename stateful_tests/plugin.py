@@ -23,18 +23,23 @@ from model.counterexample import Violation
 from stateful_tests import options, results
 from stateful_tests.checks import comes_first, kind_of, layer_of, sample
 from stateful_tests.doing import DOING, Writer
-from stateful_tests.ending import Ending, reason_file
+from stateful_tests.ending import UNRULY, Ending, Unruly, reason_file
 from stateful_tests.gate import Gate
 from stateful_tests.lockstep import Transcript
 from stateful_tests.options import PROFILES, ROOT
 from stateful_tests.position import Position
-from stateful_tests.verdict import LAYERS, judge
+from stateful_tests.verdict import LAYERS
+from stateful_tests.watch import watched
 
 pytest_plugins = ["stateful_tests.fixtures"]
 
 SETTINGS: Final = ROOT / "pyproject.toml"
 SOAK_MINUTES: Final = 10.0
+CONTRACT_S: Final = 40
+"""How long a check of the contract may take: many times what the longest does, and so few that a hang is soon plain."""
 SETTLED: Final = "fencepost"
+LOOKS: Final = ("collectonly", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
+"""With one of these options pytest runs no test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Settle what would make every check fail alike, before any of them runs."""
-    if is_xdist_worker(config):
+    if is_xdist_worker(config) or hasattr(config.option, "folder"):
         return None
     if config.inipath != SETTINGS:
         # pytest took a path on the command line, such as that of --worker, for the place to look for its settings.
@@ -55,11 +60,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         sys.stdout.write(options.HELP)
         return 0
     if not (problem := options.settle(option, config.invocation_params.dir)):
-        return None
+        if not option.gate or any(getattr(option, name, None) for name in LOOKS):
+            return None
+        return watched(option, lambda: config.hook.pytest_cmdline_main(config=config))
     sys.stderr.write(f"fencepost: {problem}\n")
     if option.gate:
-        verdict = judge((), option.judged, reasons=[problem])
-        results.write(results.new_folder(Path(option.results), option.seed), verdict, option)
+        results.prepare(option)
+        results.write_unknown(option, problem)
         sys.stderr.write("verdict: unknown\n")
     return 2
 
@@ -67,6 +74,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "layer(name): a check of this layer of the gate")
+    config.addinivalue_line("markers", "first: a check whose violation may make it idle to go on")
     option = config.option
     if is_xdist_worker(config):
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
@@ -74,12 +82,12 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Ending(config), "fencepost-ending")
             _keep_steps(config, config.workerinput["workerid"])  # type: ignore[attr-defined]
         return
-    option.base, option.folder = option.basetemp, ""
+    option.base = option.basetemp
     option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
     if option.basetemp is None:
         option.base = option.basetemp = scratch.make()
         config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
-    if option.gate and not option.collectonly:
+    if hasattr(option, "folder"):
         config.pluginmanager.register(Gate(config), "fencepost-gate")
         reason_file(config).unlink(missing_ok=True)
         config.pluginmanager.register(Ending(config), "fencepost-ending")
@@ -94,9 +102,9 @@ def _keep_steps(config: pytest.Config, process: str) -> None:
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
-    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until", "folder", "examples", "regressions")
+    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until", "examples", "regressions")
     settled = {name: getattr(option, name) for name in names}
-    node.workerinput[SETTLED] = {**settled, "base": str(option.base)}
+    node.workerinput[SETTLED] = {**settled, "base": str(option.base), "folder": str(getattr(option, "folder", ""))}
 
 
 def is_xdist_worker(config: pytest.Config) -> bool:
@@ -123,12 +131,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.user_properties.append(("kind", kind_of(item)))
         if config.option.soak_until and {"soak", "states_done"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.timeout(0))
+        elif layer == "contract" and config.option.gate and config.option.timeout is None:
+            item.add_marker(pytest.mark.timeout(CONTRACT_S))
     if config.option.gate:
         checks = [item for item in items if layer_of(item) and kind_of(item) in config.option.judged]
         checks = sample(checks, config.option)
         chosen = set(checks)
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = sorted(checks, key=lambda item: (not comes_first(item), LAYERS.index(layer_of(item))))
+        items[:] = sorted(checks, key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[bool, bool, int]:
+    return not item.get_closest_marker("first"), not comes_first(item), LAYERS.index(layer_of(item))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -144,6 +158,8 @@ def pytest_runtest_makereport(
         data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin")}
         report.user_properties.append(("violation", data))
         item.user_properties.append((results.OUTCOME, "violation"))
+        if isinstance(violation, Unruly):
+            report.user_properties.append((UNRULY, True))
     elif report.failed and (writer := item.config.pluginmanager.get_plugin("fencepost-steps")):
         report.user_properties.append(("doing", writer.now()))
     return report

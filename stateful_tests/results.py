@@ -14,10 +14,12 @@ from pathlib import Path
 
 from stateful_tests.options import ROOT
 from stateful_tests.programs import write as write_program
-from stateful_tests.verdict import Check, Verdict
+from stateful_tests.verdict import Check, Verdict, Word, judge
 
 REGRESSIONS = "regressions"
 """The folder, in that of a run, with the programs that failed, each ready to be kept."""
+
+UNENDED = "the run did not come to its end; what each process was doing is in the folder doing"
 
 OUTCOME = "outcome"
 """The property in JUnit that a check has which found a violation."""
@@ -37,11 +39,11 @@ def new_folder(runs: Path, seed: int) -> Path:
     return folder
 
 
-def write(folder: Path, verdict: Verdict, option: argparse.Namespace) -> None:
-    """``verdict.json``: all that the verdict rests on, and what was judged."""
-    judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
-    context = {"judged": judged, "seed": option.seed, "profile": option.profile}
-    (folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
+def prepare(option: argparse.Namespace) -> None:
+    """The run's own folder, with what a run leaves that does not come to its end."""
+    option.folder = new_folder(Path(option.results), option.seed)
+    option.xmlpath = option.xmlpath or str(option.folder / "junit.xml")
+    _write_json(judge((), option.judged, reasons=[UNENDED]), option)
 
 
 def shown(path: str | Path) -> str:
@@ -59,17 +61,54 @@ def write_programs(folder: Path, checks: Iterable[Check]) -> None:
         )
 
 
-def tell_errors_apart(junit: Path) -> None:
-    """In JUnit's terms a violation is a failure, and every other red check an error: it did not get to an answer."""
-    tree = ET.parse(junit)  # noqa: S314 - pytest has just written it
-    for suite in tree.iter("testsuite"):
+def write(verdict: Verdict, option: argparse.Namespace) -> None:
+    """``verdict.json``: all that the verdict rests on, and what was judged; and JUnit's file, which is no greener."""
+    _write_json(verdict, option)
+    junit = Path(option.xmlpath)
+    root = ET.parse(junit).getroot() if junit.is_file() else _no_test()  # noqa: S314 - pytest has written it
+    tell_errors_apart(root, verdict)
+    ET.ElementTree(root).write(junit, encoding="utf-8", xml_declaration=True)
+
+
+def write_unknown(option: argparse.Namespace, reason: str) -> None:
+    """That nothing was found out, and why."""
+    write(judge((), option.judged, reasons=[reason]), option)
+
+
+def read_word(option: argparse.Namespace) -> Word:
+    """The verdict that was written last."""
+    word: Word = json.loads((option.folder / "verdict.json").read_text())["verdict"]
+    return word
+
+
+def tell_errors_apart(root: ET.Element, verdict: Verdict) -> None:
+    """In JUnit's terms a violation is a failure, and every other red check an error: it did not get to an answer.
+
+    An unknown that no check accounts for is an error too, on its own.
+    """
+    for suite in root.iter("testsuite"):
         for case in suite.iter("testcase"):
             if not any(known.get("name") == OUTCOME for known in case.iter("property")):
                 for failure in case.findall("failure"):
                     failure.tag = "error"
+        if verdict.word == "unknown" and suite.find("testcase/error") is None:
+            case = ET.SubElement(suite, "testcase", classname="fencepost", name="verdict", time="0")
+            ET.SubElement(case, "error", message=verdict.unanswered[0])
+            suite.set("tests", str(int(suite.get("tests", 0)) + 1))
         for name in ("failure", "error"):
             suite.set(f"{name}s", str(len(list(suite.iter(name)))))
-    tree.write(junit, encoding="utf-8", xml_declaration=True)
+
+
+def _no_test() -> ET.Element:
+    suites = ET.Element("testsuites")
+    ET.SubElement(suites, "testsuite", name="pytest", tests="0")
+    return suites
+
+
+def _write_json(verdict: Verdict, option: argparse.Namespace) -> None:
+    judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
+    context = {"judged": judged, "seed": option.seed, "profile": option.profile}
+    (option.folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
 
 
 def _file(path: Path) -> dict[str, str]:

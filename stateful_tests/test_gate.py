@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
+import shlex
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-import psutil
 import pytest
 
-from model import scratch
 from stateful_tests import options
-from stateful_tests.gate import telling
+from stateful_tests.gate import _why, telling
 from stateful_tests.results import new_folder
 from stateful_tests.verdict import LAYERS, Check
 
@@ -231,41 +229,6 @@ def test_help_teaches_the_gate_alone(tmp_path: Path) -> None:
     assert (run.status, run.out) == (0, options.HELP)
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
-    process = psutil.Popen(
-        command(tmp_path, "-n2", "--profile", "soak"),
-        cwd=ROOT,
-        env=environment(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        while not databases(process.pid):
-            assert process.poll() is None, process.stdout.read()
-        children = process.children(recursive=True)
-        os.killpg(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-    assert (process.returncode, out.splitlines()[-1]) == (2, "verdict: unknown"), out
-    assert psutil.wait_procs(children, timeout=30)[1] == []
-    assert folders(process.pid) == []
-
-
-def folders(pid: int) -> list[Path]:
-    """The temporary folders of the gate that runs, or ran, as ``pid``."""
-    return list(scratch.fast().glob(f"fencepost-{pid}-*"))
-
-
-def databases(pid: int) -> list[Path]:
-    return [file for folder in folders(pid) for file in folder.rglob("*.db")]
-
-
 REMEMBERS = """\
     known = vars(enqueue).setdefault(con.execute("PRAGMA database_list").fetchone()[2], {})
     if known.get(job["id"]) == job["qty"]:
@@ -296,3 +259,28 @@ def test_a_module_that_hangs_is_given_up(tmp_path: Path, processes: str) -> None
     )
     assert (run.status, run.verdict["verdict"]) == (2, "unknown")
     assert "given up after 3 checks that did not come back" in run.verdict["unanswered"]
+
+
+def test_the_reason_in_a_group_is_its_innermost() -> None:
+    group = ExceptionGroup("while closing", [ValueError("one"), ExceptionGroup("more", [OSError("-two")])])
+    text = "".join(traceback.format_exception(group))
+    report = pytest.TestReport("a.py::test", ("a.py", 1, "test"), {}, "failed", text, "call")
+    assert text.rstrip().endswith("--")
+    assert _why(report) == "OSError: -two"
+
+
+STOPPER = """\
+import pytest
+
+def pytest_runtest_call():
+    pytest.exit("bye", returncode={status})
+"""
+
+
+@pytest.mark.parametrize("status", [0, 1, 5, 7])
+def test_an_odd_end_of_pytest_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    (tmp_path / "stopper.py").write_text(STOPPER.format(status=status))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    run = gate(tmp_path, "-p", "stopper")
+    assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
+    assert ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0].get("errors") == "1"  # noqa: S314 - our own file
