@@ -7,6 +7,9 @@ comes again with another delta, or before its predecessor, is an error and chang
 The functions that borrow a connection never close it, refuse one with an open transaction, and leave none behind. Where
 others write or read at the same time, each of them may raise ``sqlite3.OperationalError: database is locked`` after the
 connection's timeout, with nothing changed.
+
+A call changes its connection and its file, and nothing else: it prints nothing, leaves no thread, process, descriptor
+or other file behind, and alters nothing of the process it runs in. Nor does the import.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ The functions that borrow a connection never close it, refuse one with an open t
 behind. A wrong value is a ValueError before any SQL is executed. Where others write or read at the same time,
 each of them may raise ``sqlite3.OperationalError: database is locked`` after the connection's timeout, with
 nothing changed.
+
+A call changes its connection and its file, and nothing else: it prints nothing, leaves no thread, process, descriptor
+or other file behind, and alters nothing of the process it runs in. Nor does the import.
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ def comes_first(item: pytest.Item) -> bool:
     return bool(mark and mark.kwargs.get("first"))
 
 
+def is_first(item: pytest.Item) -> bool:
+    """Whether nothing may run before the check, or beside it: what it shows may forbid the rest."""
+    return item.get_closest_marker("first") is not None
+
+
 def kind_of(item: pytest.Item) -> str:
     """What the check judges: the module that it asks for."""
     return next((name for name in KINDS if f"{name}_path" in getattr(item, "fixturenames", ())), "")

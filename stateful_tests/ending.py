@@ -5,15 +5,18 @@ from __future__ import annotations
 import faulthandler
 import hashlib
 import os
+import time
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from model.counterexample import Violation
+from stateful_tests.checks import is_first
 
 END_AT_FIRST: Final = "ended at the first violation"
 GIVEN_UP_AFTER: Final = 3
+FIRST_S: Final = 120.0
 GRACE_S: Final = 10
 """A check whose time was over so long ago, and twice, is not slow to be interrupted: its process is ended."""
 TIMED_OUT: Final = "from pytest-timeout"
@@ -40,6 +43,7 @@ class Ending:
         self.config, self.option = config, config.option
         self.folder, self.reason = Path(self.option.base), reason_file(config)
         self.parent = os.getppid()
+        self.first_done: list[Path] = []
         self.nowhere = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the process
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -52,15 +56,31 @@ class Ending:
         elif any(name == UNRULY for name, _ in report.user_properties):
             self._end(UNRULY_ENDS)
         elif report.failed and (report.when not in PHASES or TIMED_OUT in report.longreprtext):
-            digest = hashlib.sha256(report.nodeid.encode()).hexdigest()
-            (self.folder / f"hung-{digest}").touch()
+            (self.folder / f"hung-{_digest(report.nodeid)}").touch()
             if len(list(self.folder.glob("hung-*"))) >= GIVEN_UP_AFTER:
                 self._end(f"given up after {GIVEN_UP_AFTER} checks that did not come back")
         if os.getppid() != self.parent:
             self._end("the process that was started as the gate is gone")
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.first_done = [self.folder / f"first-{_digest(item.nodeid)}" for item in session.items if is_first(item)]
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        if (done := self.folder / f"first-{_digest(nodeid)}") in self.first_done:
+            done.touch()
+
+    def _wait_for_the_first(self, item: pytest.Item) -> None:
+        """Nothing runs beside the first checks, which may show that nothing must: xdist's first process makes them."""
+        until = time.monotonic() + FIRST_S
+        while not is_first(item) and time.monotonic() < until:
+            if self.reason.exists() or all(file.exists() for file in self.first_done):
+                break
+            time.sleep(0.02)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if hasattr(self.config, "workerinput"):
+            self._wait_for_the_first(item)
         if self.reason.exists():
             self.session.shouldstop = self.reason.read_text()
             return True
@@ -81,6 +101,10 @@ class Ending:
         # xdist would wait for every process that still runs a check, and one may hang.
         if self.config.pluginmanager.has_plugin("dsession"):
             raise self.session.Interrupted(reason)
+
+
+def _digest(nodeid: str) -> str:
+    return hashlib.sha256(nodeid.encode()).hexdigest()
 
 
 def _limit(item: pytest.Item) -> float:

@@ -21,7 +21,7 @@ from model import scratch
 from model.contract import KINDS
 from model.counterexample import Violation
 from stateful_tests import options, results
-from stateful_tests.checks import comes_first, kind_of, layer_of, sample
+from stateful_tests.checks import comes_first, is_first, kind_of, layer_of, sample
 from stateful_tests.doing import DOING, Writer
 from stateful_tests.ending import UNRULY, Ending, Unruly, reason_file
 from stateful_tests.gate import Gate
@@ -74,7 +74,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "layer(name): a check of this layer of the gate")
-    config.addinivalue_line("markers", "first: a check whose violation may make it idle to go on")
+    config.addinivalue_line("markers", "first: a check that nothing may run before or beside")
     option = config.option
     if is_xdist_worker(config):
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.user_properties.append(("kind", kind_of(item)))
         if config.option.soak_until and {"soak", "states_done"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.timeout(0))
-        elif layer == "contract" and config.option.gate and config.option.timeout is None:
+        elif layer == "contract" and config.option.gate and config.option.timeout is None and not is_first(item):
             item.add_marker(pytest.mark.timeout(CONTRACT_S))
     if config.option.gate:
         checks = [item for item in items if layer_of(item) and kind_of(item) in config.option.judged]
@@ -142,7 +142,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place(item: pytest.Item) -> tuple[bool, bool, int]:
-    return not item.get_closest_marker("first"), not comes_first(item), LAYERS.index(layer_of(item))
+    return not is_first(item), not comes_first(item), LAYERS.index(layer_of(item))
 
 
 @pytest.hookimpl(wrapper=True)
