@@ -25,6 +25,7 @@ from typing import Any, BinaryIO, Final
 import psutil
 import pytest
 
+from stateful_tests import watch
 from stateful_tests.checks import layer_of
 from stateful_tests.ending import is_violation
 from stateful_tests.options import ROOT
@@ -108,8 +109,7 @@ class Serving:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """None, in a copy: the checks are to be run. True: there are no more orders."""
-        gate: Any = session.config.pluginmanager.get_plugin("fencepost-gate")
-        verdict, base = gate.folder / "verdict.json", Path(session.config.option.base)
+        verdict, base = session.config.option.folder / "verdict.json", Path(session.config.option.base)
         gc.collect()
         gc.freeze()  # a collection in a copy would touch every page
         for line in self.orders:
@@ -127,16 +127,17 @@ class Serving:
 
 
 def _prepare(session: pytest.Session, kind: str, order: Order) -> None:
-    """Make this copy the gate of another file."""
+    """Make this copy the gate of another file, and the child of this process."""
     config = session.config
+    watch.forget()
+    ending: Any = config.pluginmanager.get_plugin("fencepost-ending")
+    ending.parent = os.getppid()
     setattr(config.option, kind, order.path)
     early = {nodeid: place for place, nodeid in enumerate(order.early)}
     session.items.sort(key=lambda item: early.get(item.nodeid, len(early)))
+    config.option.first = not order.full
     if order.full:
         config.pluginmanager.register(OnceALayer())
-    else:
-        ending: Any = config.pluginmanager.get_plugin("fencepost-ending")
-        ending.first = True
 
 
 class OnceALayer:
