@@ -96,8 +96,6 @@ class Gate:
         option = self.config.option
         results.write(verdict, option)
         results.write_programs(option.folder, [*verdict.failures, *verdict.stopped])
-        results.tell_errors_apart(Path(option.xmlpath))
-        results.write(verdict, option)
         terminal = self.config.get_terminal_writer()
         terminal.line()
         for line, colour in self._lines(verdict):

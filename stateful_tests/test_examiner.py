@@ -46,7 +46,7 @@ def test_the_known_check_comes_first_and_ends_it(examiner: Examiner, wrong: Orde
 def test_a_file_that_ends_its_process_has_no_verdict(examiner: Examiner, wrong: Order, tmp_path: Path) -> None:
     file = tmp_path / "exits.py"
     file.write_text("import os\n\nos._exit(0)\n")
-    assert examiner.judge(Order(str(file), (), full=False)) is None
+    assert examiner.judge(Order(str(file), (EARLY,), full=False)) is None
     assert examiner.judge(wrong)
 
 

@@ -132,7 +132,7 @@ def gate(folder: Path, hostile: Hostile, *arguments: str) -> tuple[int, list[str
     done = subprocess.run(  # noqa: S603 - our own gate
         [*command, "--profile", "quick", "--results", str(folder / "runs"), *arguments],
         cwd=ROOT,
-        env=environment(),
+        env=environment(folder / "runs"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

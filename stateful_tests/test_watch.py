@@ -25,7 +25,7 @@ def running(results: Path, *arguments: str) -> Iterator[tuple[psutil.Popen, list
     process = psutil.Popen(
         command(results, *arguments),
         cwd=ROOT,
-        env=environment(),
+        env=environment(results),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -97,7 +97,7 @@ def test_whoever_calls_pytest_goes_on_once(tmp_path: Path) -> None:
     arguments = command(tmp_path, "-n0", "stateful_tests/test_contract_retry_delay.py")[3:]
     program = f"import pytest; print('status', pytest.main({arguments}))"
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", program], cwd=ROOT, env=environment(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, check=True
     )
     assert [line for line in done.stdout.splitlines() if line.startswith("status")] == ["status 2"]
     assert done.stdout.splitlines()[-2] == "verdict: unknown"
