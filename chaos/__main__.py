@@ -10,9 +10,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
-from chaos import report, storms
+from chaos import picture, report, storms
 from chaos.campaign import INTERRUPTED, Plan, carry_out, processors
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, BadInput, chosen, kept, kind_of, parse, stage
@@ -35,6 +35,8 @@ their operation or the state after it, never a part of it, and a file that lives
   python -m chaos replay 1:3:first-claim.after-claim --worker mine.py
   python -m chaos storm                         a minute of storms: many workers at one queue, killed and woken up late;
                                                 receivers of one stream, killed one after another
+
+`run` and `storm` leave a report to look at, runs/latest/report.html, and print where it is.
 
 Exit status: 0 valid, 1 invalid, 2 unknown, or a command that makes no sense; 130 interrupted. Valid
 means that none of these kills, or storms, found anything; the line `tried` says how many of the experiments were among
@@ -78,8 +80,9 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "list":
             return _list(json_wanted=options.json)
         if options.command == "storm":
-            return _let_storms_come(_storms(options), json_wanted=options.json)
-        return _carry_out(_plan(options), json_wanted=options.json)
+            return _let_storms_come(_storms(options), options.results, json_wanted=options.json)
+        runs = options.results if options.command == "run" else None
+        return _carry_out(_plan(options), runs, json_wanted=options.json)
     except BadInput as problem:
         sys.stderr.write(f"fencepost: {' '.join(str(problem).split())}\n")
         return 2
@@ -111,6 +114,9 @@ def _parser() -> Parser:
         f"for how long ({MINUTES:g})",
     )
     for command in (run, storm):
+        command.add_argument(
+            "--results", metavar="DIR", type=Path, default=ROOT / "runs", help="where the run gets its folder (runs)"
+        )
         command.add_argument(
             "--seed", type=_natural, metavar="N", help="fixes every random choice; drawn and printed otherwise"
         )
@@ -185,24 +191,32 @@ def _seed(options: argparse.Namespace) -> int:
     return random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
 
 
-def _carry_out(plan: Plan, *, json_wanted: bool) -> int:
+def _carry_out(plan: Plan, runs: Path | None, *, json_wanted: bool) -> int:
     with Progress(partial(report.kills_so_far, plan)) as progress:
         outcome = carry_out(plan, progress)
-    _print(json.dumps(report.as_json(plan, outcome)) if json_wanted else "\n".join(report.text(plan, outcome)))
+    shown = _put(runs, plan.seed, picture.of_kills(plan, outcome)) if runs else None
+    said = report.as_json(plan, outcome, shown) if json_wanted else report.text(plan, outcome, shown)
+    _print(json.dumps(said) if isinstance(said, dict) else "\n".join(said))
     return _status(outcome.verdict, outcome.stopped)
+
+
+def _put(runs: Path, seed: int, data: dict[str, Any]) -> Path:
+    try:
+        return picture.put(runs.resolve(), seed, data)
+    except OSError as error:
+        raise BadInput(f"--results: {runs}: {error.strerror}") from error
 
 
 def _status(verdict: str, stopped: str) -> int:
     return 130 if stopped == INTERRUPTED else STATUS[verdict]
 
 
-def _let_storms_come(plan: storms.Plan, *, json_wanted: bool) -> int:
+def _let_storms_come(plan: storms.Plan, runs: Path, *, json_wanted: bool) -> int:
     with Progress(partial(report.storms_so_far, plan)) as progress:
         outcome = storms.carry_out(plan, progress)
-    said = (
-        json.dumps(report.storms_json(plan, outcome)) if json_wanted else "\n".join(report.storms_text(plan, outcome))
-    )
-    _print(said)
+    shown = _put(runs, plan.seed, picture.of_storms(plan, outcome))
+    said = report.storms_json(plan, outcome, shown) if json_wanted else report.storms_text(plan, outcome, shown)
+    _print(json.dumps(said) if isinstance(said, dict) else "\n".join(said))
     return _status(outcome.verdict, outcome.stopped)
 
 

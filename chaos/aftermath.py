@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from chaos.inbox import Inbox, Request
@@ -60,12 +61,12 @@ def _lost(left: Aftermath) -> None:
 
 def _stale(left: Aftermath) -> None:
     """A finish is refused after its lease has passed, or after a later claim or another finish of its job returned."""
-    finishes, claims = _accepted(left.history), _tickets(left.history)
+    finishes, claims = accepted(left.history), tickets(left.history)
     for finish in finishes:
         if too_late := _too_late(finish, claims[finish.op.ticket.id], finishes):
             ticket, said = finish.op.ticket, show(finish.reply or Return(None))
             who = f"the finish of {ticket.id} by {finish.process} with token {ticket.token}"
-            _fail(left, ticket.id, f"{who} is accepted ({said}), {too_late}")
+            _fail(left, ticket.id, f"{who} is accepted ({said}), {too_late}", finish)
 
 
 def _too_late(finish: Call[Finish, Return], claims: Claims, finishes: Sequence[Call[Finish, Return]]) -> str:
@@ -85,7 +86,7 @@ def _too_late(finish: Call[Finish, Return], claims: Claims, finishes: Sequence[C
 
 def _tokens(left: Aftermath) -> None:
     """Each token from 1 to the row's was issued once: by a claim that returned, or by one that nobody knows of."""
-    claims = _tickets(left.history)
+    claims = tickets(left.history)
     missing = []
     for job in left.rows.jobs:
         issued: defaultdict[int, list[str]] = defaultdict(list)
@@ -115,7 +116,7 @@ def _attempts(left: Aftermath) -> None:
     for job in left.rows.jobs:
         if job.attempts > job.max_attempts:
             _fail(left, job.id, f"{job.id} has {job.attempts} attempts of {job.max_attempts}")
-    for job_id, claims in _tickets(left.history).items():
+    for job_id, claims in tickets(left.history).items():
         for claim, ticket in claims:
             if ticket.attempt > budget.get(job_id, ticket.attempt):
                 _fail(left, job_id, f"attempt {ticket.attempt} of {budget[job_id]} of {job_id} by {claim.process}")
@@ -152,13 +153,17 @@ def _explain(left: Aftermath) -> None:
     if found.verdict == "unknown":
         raise Unanswered(f"the history of {len(left.history)} calls: {found.message}")
     if found.verdict == "invalid":
-        raise Violation(found.message.removeprefix("invalid: "), str(found).splitlines()[1:])
+        answered = [call for call in found.prefix if call.reply is not None]
+        last = sorted(answered, key=lambda call: call.returned or 0)[-1:]
+        job_id = next((job_id for call in last for job_id in jobs_of(call)), "")
+        line = found.message.removeprefix("invalid: ")
+        raise Violation(line, str(found).splitlines()[1:], story=partial(_story, left, job_id, last))
 
 
 # --- the history ------------------------------------------------------------------------------------------------------
 
 
-def _accepted(history: History) -> list[Call[Finish, Return]]:
+def accepted(history: History) -> list[Call[Finish, Return]]:
     """The finishes that were not refused."""
     return [
         Call(call.process, call.op, call.invoked, call.returned, call.reply)
@@ -167,7 +172,7 @@ def _accepted(history: History) -> list[Call[Finish, Return]]:
     ]
 
 
-def _tickets(history: History) -> defaultdict[str, Claims]:
+def tickets(history: History) -> defaultdict[str, Claims]:
     """By job, the claims that got it, and what they got."""
     tickets: defaultdict[str, Claims] = defaultdict(list)
     for call in history:
@@ -180,15 +185,23 @@ def _before(one: Call[Any, Any], other: Call[Any, Any]) -> bool:
     return one.returned is not None and one.returned < other.invoked
 
 
-def _fail(left: Aftermath, job_id: str, what: str) -> NoReturn:
-    """With the last calls that have to do with this job."""
-    calls = [call for call in left.history if job_id in _jobs(call)]
+def _fail(left: Aftermath, job_id: str, what: str, *wrong: Call[Any, Any]) -> NoReturn:
+    """With the last calls that have to do with this job; ``wrong`` are those that must not be."""
+    calls = [call for call in left.history if job_id in jobs_of(call)]
     start = min((call.invoked for call in left.history), default=0)
     rows = [f"row: {job}" for job in left.rows.jobs if job.id == job_id]
-    raise Violation(what, [*(_line(call, start) for call in calls[-SHOWN:]), *rows])
+    raise Violation(
+        what, [*(_line(call, start) for call in calls[-SHOWN:]), *rows], story=partial(_story, left, job_id, wrong)
+    )
 
 
-def _jobs(call: Call[Op, Reply]) -> Iterator[str]:
+def _story(left: Aftermath, job_id: str, wrong: Sequence[Call[Any, Any]]) -> dict[str, Any]:
+    """The job, and the numbers of the calls that are wrong, for the timeline."""
+    return {"job": job_id, "calls": [number for number, call in enumerate(left.history) if call in wrong]}
+
+
+def jobs_of(call: Call[Op, Reply]) -> Iterator[str]:
+    """The jobs that a call has to do with."""
     match call.op:
         case Enqueue(id=job_id) | Redrive(job_id=job_id) | Finish(ticket=Ticket(id=job_id)):
             yield job_id

@@ -13,9 +13,10 @@ import socketserver
 import sqlite3
 import struct
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -43,10 +44,16 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One line of the request log: the body as it came, and what became of the delivery."""
+    """One line of the request log: the body as it came, and what became of the delivery.
+
+    ``came`` and ``committed`` are when (``time.monotonic_ns``); ``answer`` is what the request was answered.
+    """
 
     body: str
     kept: Kept = "not kept"
+    came: int = field(default=0, compare=False)
+    committed: int = field(default=0, compare=False)
+    answer: str = field(default="", compare=False)
 
 
 # --- the inbox --------------------------------------------------------------------------------------------------------
@@ -117,7 +124,7 @@ class Episode:
     def visit(self, body: str) -> Iterator[int]:
         """The number of this request, which is in the log from here on."""
         with self._change:
-            self._requests.append(Request(body))
+            self._requests.append(Request(body, came=time.monotonic_ns()))
             number = len(self._requests)
             self._inside += 1
         try:
@@ -140,8 +147,15 @@ class Episode:
     def keep(self, number: int, event: Mapping[str, Any]) -> Kept:
         """Commit, and then note down what became of it."""
         kept = take(self._path, event["id"], event["qty"])
-        self._requests[number - 1] = replace(self._requests[number - 1], kept=kept)
+        self._note(number, kept=kept, committed=time.monotonic_ns())
         return kept
+
+    def answers(self, number: int, answer: Answer | int) -> None:
+        """Note down what this request is answered."""
+        self._note(number, answer=str(answer))
+
+    def _note(self, number: int, **what: Any) -> None:  # noqa: ANN401 - fields of a Request
+        self._requests[number - 1] = replace(self._requests[number - 1], **what)
 
     def release(self, number: int) -> None:
         """Let this request go on, now or as soon as it stands."""
@@ -184,7 +198,9 @@ class Handler(BaseHTTPRequestHandler):
             kept = episode.keep(number, event) if turn.commits else "not kept"
             episode.stand(number, "after the commit")
             episode.stand(number, "before the answer")
-            self._answer(409 if kept == "other" else turn.answer, event, number)
+            answer = 409 if kept == "other" else turn.answer
+            episode.answers(number, answer)
+            self._answer(answer, event, number)
 
     def _answer(self, answer: Answer | int, event: Mapping[str, Any], number: int) -> None:
         if answer == "reset":

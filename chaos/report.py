@@ -95,8 +95,8 @@ def _rate(outcome: Outcome) -> float:
 # --- at its end -------------------------------------------------------------------------------------------------------
 
 
-def text(plan: Plan, outcome: Outcome) -> Iterator[str]:
-    """First what differs, if anything does; the verdict last."""
+def text(plan: Plan, outcome: Outcome, shown: Path | None = None) -> Iterator[str]:
+    """First what differs, if anything does; the verdict last. ``shown`` is the report to look at."""
     if outcome.violation:
         yield from _failure(outcome.violation, replay(plan, outcome.violation.token))
     for found in outcome.unanswered:
@@ -108,11 +108,11 @@ def text(plan: Plan, outcome: Outcome) -> Iterator[str]:
     jobs = f"{plan.jobs} processes" if plan.jobs > 1 else "1 process"
     yield f"kills    {outcome.kills:,} in {outcome.seconds:.1f} s, {_rate(outcome):.0f} a second, by {jobs}"
     yield f"seed     {plan.seed} (kills {outcome.digest:016x})"
-    yield from _end(outcome)
+    yield from _end(outcome, shown)
 
 
-def storms_text(plan: storms.Plan, outcome: storms.Outcome) -> Iterator[str]:
-    """First what differs, if anything does; the verdict last."""
+def storms_text(plan: storms.Plan, outcome: storms.Outcome, shown: Path | None = None) -> Iterator[str]:
+    """First what differs, if anything does; the verdict last. ``shown`` is the report to look at."""
     if outcome.violation:
         yield from _failure(outcome.violation, repeat(plan, outcome.violation.token), f"          {INTERLEAVING}")
     for found in outcome.unanswered[:UNANSWERED]:
@@ -127,7 +127,7 @@ def storms_text(plan: storms.Plan, outcome: storms.Outcome) -> Iterator[str]:
     yield f"storms   {outcome.storms:,} in {outcome.seconds:.1f} s"
     last = plan.seed + max([1, *outcome.ended.values()]) - 1
     yield f"seed     {plan.seed} (the storms have {plan.seed} to {last})"
-    yield from _end(outcome)
+    yield from _end(outcome, shown)
 
 
 def _failure(found: Found, again: str, *remarks: str) -> Iterator[str]:
@@ -153,7 +153,9 @@ def _seen(observed: Iterable[tuple[str, int]], not_covered: Mapping[str, str]) -
     yield ""
 
 
-def _end(outcome: Outcome | storms.Outcome) -> Iterator[str]:
+def _end(outcome: Outcome | storms.Outcome, shown: Path | None) -> Iterator[str]:
+    if shown:
+        yield f"report   {shown}"
     if outcome.stopped:
         yield f"stopped  {outcome.stopped}"
     yield f"verdict: {outcome.verdict}"
@@ -189,10 +191,10 @@ def storms_observed(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, dic
 # --- to programs ------------------------------------------------------------------------------------------------------
 
 
-def as_json(plan: Plan, outcome: Outcome) -> dict[str, Any]:
+def as_json(plan: Plan, outcome: Outcome, shown: Path | None = None) -> dict[str, Any]:
     """One object that says all that the text says."""
     return {
-        **_judged(plan.modules, plan.seed, outcome),
+        **_judged(plan.modules, plan.seed, outcome, shown),
         "digest": f"{outcome.digest:016x}",
         "kills": outcome.kills,
         "jobs": plan.jobs,
@@ -204,10 +206,10 @@ def as_json(plan: Plan, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def storms_json(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, Any]:
+def storms_json(plan: storms.Plan, outcome: storms.Outcome, shown: Path | None = None) -> dict[str, Any]:
     """One object that says all that the text says, and more of what had no answer."""
     return {
-        **_judged(plan.modules, plan.seed, outcome),
+        **_judged(plan.modules, plan.seed, outcome, shown),
         "storms": outcome.storms,
         "observed": storms_observed(plan, outcome),
         "not_covered": not_covered_by_storms(plan),
@@ -216,8 +218,11 @@ def storms_json(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, Any]:
     }
 
 
-def _judged(modules: Mapping[str, Path], seed: int, outcome: Outcome | storms.Outcome) -> dict[str, Any]:
+def _judged(
+    modules: Mapping[str, Path], seed: int, outcome: Outcome | storms.Outcome, shown: Path | None
+) -> dict[str, Any]:
     return {
+        "report": shown and str(shown),
         "verdict": outcome.verdict,
         "judged": {name: _file(path) for name, path in modules.items()},
         "seed": seed,

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from chaos.killer import Child, Unanswered, running, tell
 from chaos.stormer import CLOCK, Fate, Post, line
-from model.history import gone_line
+from model.history import gone_line, note_line
 
 Doing = Literal["starting", "idle", "busy", "sends", "stopped"]
 Patience = Literal["held", "settled", "long"]
@@ -79,6 +79,10 @@ class Seats:
     def advance(self, by_ms: int) -> None:
         self.now_ms += by_ms
         self._clock[:] = CLOCK.pack(self.now_ms)
+        self._note("", "clock", now_ms=self.now_ms)
+
+    def _note(self, name: str, what: str, **more: int | str) -> None:
+        self._history.write(note_line(name, what, time.monotonic_ns(), **more))
 
     # --- a process ----------------------------------------------------------------------------------------------------
 
@@ -110,7 +114,13 @@ class Seats:
             skew_ms=seat.random.randrange(MOST_SKEW_MS + 1),
             port=self._port,
         )
+        self._note(seat.name, "starts", seat=seat.title, owner=owner, skew_ms=post.skew_ms)
         tell(self._nursery, line(post))
+
+    def born(self, seat: Seat, pid: int) -> None:
+        """Its process is there."""
+        seat.pid = pid
+        self._note(seat.name, "born", pid=pid)
 
     def tell(self, seat: Seat, fate: Fate) -> None:
         """Let it go on, with this."""
@@ -120,10 +130,12 @@ class Seats:
     def rouse(self, seat: Seat) -> None:
         """SIGCONT to a process that has stopped."""
         seat.doing, seat.stop = "busy", ""
+        self._note(seat.name, "wakes")
         os.kill(seat.pid, signal.SIGCONT)
 
     def strike(self, seat: Seat) -> None:
         """SIGKILL, wherever it may be, by the one who would know if it were dead; ``died`` is heard later."""
+        self._note(seat.name, "struck")
         tell(self._nursery, b"%d\n" % seat.pid)
 
     def bury(self, seat: Seat) -> None:

@@ -81,7 +81,7 @@ class Stirrer:
             case ["", "died", int(pid), int(status)] if seat := self._seats.of(pid):
                 self._died(seat, status)
             case [str(name), "born", int(pid)] if seat := self._seats.by_name.get(name):
-                seat.pid = pid
+                self._seats.born(seat, pid)
             case [str(name), "sends", str(job_id), int(token), int(lease_until)] if seat := self._seats.by_name.get(
                 name
             ):

@@ -9,10 +9,11 @@ up comes too late. The history of all processes is judged in ``aftermath``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from chaos import inbox
 from chaos.aftermath import Aftermath, judge
@@ -21,32 +22,47 @@ from chaos.inbox import Request
 from chaos.killer import Unanswered, running, tell
 from chaos.seats import seated
 from chaos.stirrer import Stirrer, look
+from chaos.timeline import Note, timeline
 from chaos.weather import Weather, turns
 from chaos.wire import encode
-from model.history import read
+from model.counterexample import Violation
+from model.history import notes, read
 from model.queue import Queue
 
 TURNS: Final = 1000
 """More requests than that are all treated well."""
 
 
-def check(weather: Weather, queue: Queue, module: Path, seed: int, did: Counter[str]) -> None:
+Show = Callable[[dict[str, Any]], object]
+"""Is given what a storm looked like, whatever is found in it."""
+
+
+def check(
+    weather: Weather, queue: Queue, module: Path, seed: int, did: Counter[str], show: Show = lambda _: None
+) -> None:
     """One storm over ``queue``, a file to be made in an empty folder; a Violation if it leaves what it must not.
 
     Unanswered if the processes come to no end, and nothing is wrong up to there; or if too little has happened for it
     to show anything.
     """
-    left, seen = storm(weather, queue, module, seed)
+    left, noted, seen = storm(weather, queue, module, seed)
     did.update(seen)
-    judge(left)
+    wrong: Mapping[str, Any] | None = None
+    try:
+        judge(left)
+    except Violation as violation:
+        wrong = violation.story
+        raise
+    finally:
+        show(timeline(left, noted, f"storm of seed {seed}", wrong))
     if left.problem:
         raise Unanswered(left.problem)
     if lacks := weather.lacks(seen):
         raise Unanswered(f"the storm is void: {lacks}")
 
 
-def storm(weather: Weather, queue: Queue, module: Path, seed: int) -> tuple[Aftermath, Counter[str]]:
-    """What it leaves, and what happened in it."""
+def storm(weather: Weather, queue: Queue, module: Path, seed: int) -> tuple[Aftermath, tuple[Note, ...], Counter[str]]:
+    """What it leaves, what was noted in it, and what happened, in figures."""
     folder, random, problem = queue.path.parent, Random(seed), ""  # noqa: S311 - no secret
     kept = folder / "inbox.db"
     with running("chaos.inbox") as receiver:
@@ -62,7 +78,8 @@ def storm(weather: Weather, queue: Queue, module: Path, seed: int) -> tuple[Afte
                 problem = str(reason)
         tell(receiver, encode("log"))
         requests = [Request(**fields) for fields in heard(receiver, "log")[1]]
-    history = read(*(file.read_text() for file in sorted(folder.glob("*.history"))))
+    files = [file.read_text() for file in sorted(folder.glob("*.history"))]
+    history = read(*files)
     run.did["operations"] = sum(call.reply is not None for call in history)
     run.did["resends"] = len(requests) - len({request.body for request in requests})
-    return Aftermath(history, look(queue.path), inbox.read(kept), requests, problem), run.did
+    return Aftermath(history, look(queue.path), inbox.read(kept), requests, problem), notes(*files), run.did

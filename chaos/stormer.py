@@ -34,7 +34,7 @@ from model.contract import (
     Ticket,
     parse,
 )
-from model.history import invoke_line, return_line
+from model.history import invoke_line, note_line, return_line
 from model.port import perform
 from model.queue import Queue, Worker
 
@@ -147,18 +147,25 @@ class Life:
             os.kill(os.getpid(), signal.SIGKILL)
         if self._fate.stalls == place:
             self._fate = replace(self._fate, stalls="")
+            self._note("stops", place=place)
             self._say("stops", place)
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def _do(self, op: Plain) -> Reply:
         """Perform it between two lines of the history, which the kernel has before the next thing happens."""
         kind = type(op).__name__.lower()
-        os.write(self._history, invoke_line(self.post.name, op, time.monotonic_ns()).encode())
+        self._write(invoke_line(self.post.name, op, time.monotonic_ns()))
         self._passes(f"{kind} invoked")
         reply = perform(self.queue, self._con, op, lambda hook: self._passes(f"{kind} {hook}"))
-        os.write(self._history, return_line(self.post.name, reply, time.monotonic_ns()).encode())
+        self._write(return_line(self.post.name, reply, time.monotonic_ns()))
         self._passes(f"{kind} returned")
         return reply
+
+    def _note(self, what: str, **more: int | str) -> None:
+        self._write(note_line(self.post.name, what, time.monotonic_ns(), **more))
+
+    def _write(self, line: str) -> None:
+        os.write(self._history, line.encode())
 
     # --- what it does -------------------------------------------------------------------------------------------------
 
@@ -197,6 +204,7 @@ class Life:
         if self._fate.says:
             return self._fate.says
         worker, outcome = self.queue.worker, ""
+        self._note("sends", job=ticket.id, token=ticket.token)
         try:
             answer = deliver(worker, {"id": ticket.id, "qty": ticket.qty}, self.post.port, TIMEOUT_S)
             outcome = "ok" if answer is True else ""
@@ -206,6 +214,7 @@ class Life:
             outcome = "permanent"
         except Exception:  # noqa: BLE001, S110 - whatever it is, the receiver may have the delivery or not
             pass
+        self._note("sent", job=ticket.id, token=ticket.token, outcome=outcome or "unknown")
         self._passes(SENT)
         return outcome
 

@@ -43,7 +43,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Outcome:
-    """What has been done and seen so far: by kind, the storms that have ended, however, and what happened in them."""
+    """What has been done and seen so far: by kind, the storms that have ended, however, and what happened in them.
+
+    ``timelines`` are those of the last storm of each kind.
+    """
 
     ended: Counter[str] = field(default_factory=Counter)
     did: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -51,6 +54,7 @@ class Outcome:
     violation: Found | None = None
     unanswered: list[Found] = field(default_factory=list)
     stopped: str = ""
+    timelines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def storms(self) -> int:
@@ -121,6 +125,8 @@ class _Watch:
                 outcome.violation = _found(*rest)
             case ["unanswered", *rest]:
                 outcome.unanswered.append(_found(*rest))
+            case ["timeline", str(kind), dict(timeline)]:
+                outcome.timelines[kind] = timeline
             case ["done"]:
                 outcome.stopped = ""
                 return False

@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Final
@@ -24,6 +25,7 @@ from typing import IO, Any, Final
 from chaos import storm, stream_storm, stream_weather
 from chaos.killer import Unanswered
 from chaos.runner import HURRY_S, folder
+from chaos.storm import Show
 from chaos.systems import SYSTEMS
 from chaos.weather import Weather
 from chaos.wire import Say, mouth
@@ -58,38 +60,40 @@ def weather(seed: int) -> Weather:
     return Weather(owners=OWNERS[seed % len(OWNERS)])
 
 
-def _of_workers(module: Any, path: Path, folder: Path, seed: int, did: Counter[str]) -> None:  # noqa: ANN401
-    storm.check(weather(seed), Queue(module, folder / "queue.db"), path, seed, did)
+def _of_workers(module: Any, path: Path, folder: Path, seed: int, did: Counter[str], show: Show) -> None:  # noqa: ANN401
+    storm.check(weather(seed), Queue(module, folder / "queue.db"), path, seed, did, show)
 
 
-def _of_receivers(_: object, path: Path, folder: Path, seed: int, did: Counter[str]) -> None:
-    stream_storm.check(stream_weather.Weather(), folder / "store.db", path, seed, did)
+def _of_receivers(_: object, path: Path, folder: Path, seed: int, did: Counter[str], show: Show) -> None:
+    stream_storm.check(stream_weather.Weather(), folder / "store.db", path, seed, did, show)
 
 
-_CHECKS: Final[Mapping[str, Callable[[Any, Path, Path, int, Counter[str]], None]]] = {
+_CHECKS: Final[Mapping[str, Callable[[Any, Path, Path, int, Counter[str], Show], None]]] = {
     WORKER.name: _of_workers,
     CLIENT.name: _of_receivers,
 }
 
 
 def storms(task: Task, modules: Mapping[str, object], say: Say) -> None:
-    """One after the other, the kinds by turns, up to the first violation."""
-    started = time.monotonic()
+    """One after the other, the kinds by turns, to the first violation; and what the last of each kind looked like."""
+    started, seen = time.monotonic(), dict[str, dict[str, Any]]()
     numbers = itertools.count() if task.storms is None else range(task.storms)
     for number, kind in ((number, kind) for number in numbers for kind in modules):
         late = task.seconds is not None and time.monotonic() - started > task.seconds
-        if late or not _goes_on(task, number, kind, modules[kind], say):
+        if late or not _goes_on(task, number, kind, modules[kind], say, seen):
             break
+    for kind, timeline in seen.items():
+        say("timeline", kind, timeline)
     say("done")
 
 
-def _goes_on(task: Task, number: int, kind: str, module: object, say: Say) -> bool:
+def _goes_on(task: Task, number: int, kind: str, module: object, say: Say, seen: dict[str, dict[str, Any]]) -> bool:
     """One storm; whether another one may follow."""
     seed, did = task.seed + number, Counter[str]()
     token = f"{seed}:{kind}"
     try:
         with folder(Path(task.folder) / f"{number}") as path, _within(task.limit_s):
-            _CHECKS[kind](module, Path(task.modules[kind]), path, seed, did)
+            _CHECKS[kind](module, Path(task.modules[kind]), path, seed, did, partial(seen.__setitem__, kind))
     except Violation as violation:
         say("storm", kind, did)
         say("violation", number, token, violation.difference, list(violation.program))

@@ -29,7 +29,7 @@ class Seats:
         self._listener = listening()
         self._words: deque[list[Any]] = deque()
         self._unread = b""
-        self._pid = 0
+        self.pid = 0
         self.born = 0
 
     def close(self) -> None:
@@ -42,13 +42,13 @@ class Seats:
             f"receiver-{self.born}", str(self._store), port_of(self._listener), self._timeout_s, calls, hook, nth
         )
         tell(self._nursery, json.dumps(asdict(berth)).encode() + b"\n")
-        name, what, self._pid = self.word()
+        name, what, self.pid = self.word()
         if (name, what) != (berth.name, "born"):
-            raise Unanswered(f"the process that forks says {name} {what} {self._pid}")
+            raise Unanswered(f"the process that forks says {name} {what} {self.pid}")
 
     def strike(self) -> None:
         """SIGKILL, wherever it may be; ``died`` is heard later."""
-        tell(self._nursery, b"%d\n" % self._pid)
+        tell(self._nursery, b"%d\n" % self.pid)
 
     def caller(self) -> socket.socket | list[Any]:
         """The connection that comes next; or the word that is said first."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import socket
+import time
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
 from chaos import killer
+from chaos.chronicle import Noted
 from chaos.killer import Unanswered
 from chaos.receiver import RETURNS
 from chaos.stream_aftermath import Reading
@@ -46,6 +48,7 @@ class Session:
         self.must, self.got, self.again = [resume_line(found)], 0, 0
         self.strike_at: int | None = None
         self.strike: Callable[[], None] = lambda: None
+        self.noted: list[Noted] = []
         self._how = Course(0, 0, 1, 1, "finishes")
         self._first, self._bytes, self._unread, self._tail = found + 1, 0, b"", b""
         line.settimeout(killer.PATIENCE_S)
@@ -84,6 +87,8 @@ class Session:
 
     def _say(self, data: bytes) -> None:
         """In several segments; who is gone hears nothing."""
+        first, *more = data.splitlines(keepends=True)
+        self._note("send", f"sends {first!r}{f' and {len(more)} more lines' if more else ''}")
         cuts = sorted(self._random.sample(range(1, len(data)), min(self._how.pieces, len(data)) - 1))
         for start, end in itertools.pairwise((0, *cuts, len(data))):
             with contextlib.suppress(OSError):
@@ -145,6 +150,11 @@ class Session:
         last = self._reading.last()
         if not self.acked <= last <= self.sent:
             raise Wrong(f"event {self.acked} is acknowledged when the file is at {last}; sent was up to {self.sent}")
+        if self.got > 1:
+            self._note("commit", f"event {self.acked} is acknowledged, the file is at {last}")
+
+    def _note(self, kind: str, text: str) -> None:
+        self.noted.append(Noted(time.monotonic_ns(), kind, text))
 
     # --- what is left -------------------------------------------------------------------------------------------------
 

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from collections import Counter, deque
 from pathlib import Path
 from random import Random
 from typing import Final, NoReturn
 
+from chaos.chronicle import Chronicle
 from chaos.killer import Unanswered
 from chaos.receiver import ENDED
 from chaos.reception import patience
+from chaos.storm import Show
 from chaos.stream_aftermath import Reading, Unsound
 from chaos.stream_seats import Seats, seated
 from chaos.stream_session import Session, Wrong
 from chaos.stream_weather import Course, Fate, Weather, course, fate, log
 from model.contract import LOCKED
-from model.counterexample import Violation, show
+from model.counterexample import Violation
+from model.counterexample import show as said
 
 TOLD: Final = 12
 """Sessions that a failure tells of, the last ones."""
@@ -30,19 +34,25 @@ LONGEST: Final = 300
 """More events than any session has."""
 
 
-def check(weather: Weather, store: Path, module: Path, seed: int, did: Counter[str]) -> None:
+def check(
+    weather: Weather, store: Path, module: Path, seed: int, did: Counter[str], show: Show = lambda _: None
+) -> None:
     """One storm over ``store``, a file to be made in an empty folder; a Violation if a law is broken.
 
     Unanswered if too little has happened for it to show anything.
     """
     random = Random(seed)  # noqa: S311 - no secret
     with seated(module, store, patience()) as seats:
-        storm = Storm(weather, store, seats, random)
+        storm, wrong = Storm(weather, store, seats, random), False
         try:
             storm.until_calm()
+        except Violation:
+            wrong = True
+            raise
         finally:
             storm.reading.close()
             did.update(storm.did)
+            show(storm.chronicle.data(f"storm of seed {seed}", wrong=wrong))
     if lacks := weather.lacks(storm.did):
         raise Unanswered(f"the storm is void: {lacks}")
 
@@ -54,6 +64,7 @@ class Storm:
         self.did: Counter[str] = Counter()
         self.log = log(random, weather.events + weather.spare + LONGEST)
         self.reading = Reading(store, self.log)
+        self.chronicle = Chronicle()
         self._weather, self._seats, self._random = weather, seats, random
         self._told: deque[str] = deque(maxlen=TOLD)
         self._last = self._start = -1
@@ -70,6 +81,7 @@ class Storm:
         """One process from its birth to its death."""
         self._start = self._last
         self._seats.start(destiny.calls, destiny.hook, destiny.nth)
+        self.chronicle.born(self._seats.born, self._seats.pid, _told(destiny))
         for number in range(1, destiny.calls + 1):
             if self._session(destiny, number, how or course(self._random, self._last)):
                 break
@@ -79,7 +91,7 @@ class Storm:
 
     def _session(self, destiny: Fate, number: int, how: Course) -> bool:
         """Whether the process has died in it."""
-        caller = self._seats.caller()
+        caller, began = self._seats.caller(), time.monotonic_ns()
         name = f"receiver {self._seats.born}, call {number} ({_told(destiny)})"
         if not isinstance(caller, socket.socket):
             self._unconnected(caller, name)
@@ -103,7 +115,11 @@ class Storm:
             session.judge(reply, killed=not reply)
             self._judge_hook(destiny, session.left, died=not reply)
         except (Wrong, Unsound) as what:
+            self.chronicle.session(began, session.noted, f"{name}: {session}", str(what))
             self._fail(str(what), f"{name}: {session}")
+        self.chronicle.session(began, session.noted, f"{name}: {session}", reply or "SIGKILL")
+        if killed:
+            self.chronicle.died(_told(destiny))
         self._told.append(f"{name}: {session}; {reply or 'SIGKILL'}; then the file is at {session.left}")
         self._count(session, killed=killed)
         return died
@@ -112,7 +128,7 @@ class Storm:
         """It may only have found the file locked."""
         if word[1] != ENDED:
             raise Unanswered(f"{name}: {word}, and has not connected")
-        if word[2] != show(LOCKED):
+        if word[2] != said(LOCKED):
             self._fail(f"run_client {word[2]}, and has not connected", name)
         self.did["sessions"] += 1
 

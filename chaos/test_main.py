@@ -80,8 +80,18 @@ def client_module(folder: Path, after: str = "") -> Path:
     return path
 
 
+RESULTS = {"runs": ROOT / "runs"}
+
+
+@pytest.fixture(autouse=True)
+def _results(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports go into a folder of the test."""
+    monkeypatch.setitem(RESULTS, "runs", tmp_path_factory.mktemp("runs"))
+
+
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "chaos", *map(str, arguments)]
+    command += ["--results", str(RESULTS["runs"])] if arguments and arguments[0] in ("run", "storm") else []
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - our own
 
 
@@ -347,7 +357,9 @@ def test_storms_end_with_their_time() -> None:
     assert done.returncode == 0
     assert lines[:2] == ["observed", f"  {1:>8}  worker storms"]
     assert "  exactly-once delivery: not guaranteed: the receiver has to remove what is sent again" in lines
-    assert lines[-2:] == ["seed     6 (the storms have 6 to 6)", "verdict: valid"]
+    seed, shown, verdict = lines[-3:]
+    assert (seed, verdict) == ("seed     6 (the storms have 6 to 6)", "verdict: valid")
+    assert Path(shown.removeprefix("report   ")).is_file()
 
 
 def test_a_wrong_storm_is_found_and_found_again(tmp_path: Path) -> None:
@@ -512,7 +524,7 @@ ENDLESS: Final = {
 def running(name: str, path: Path) -> Iterator[subprocess.Popen[str]]:
     """A command that has begun to kill, and would go on."""
     arguments, file, count = ENDLESS[name]
-    command = [sys.executable, "-m", "chaos", *arguments, str(path)]
+    command = [sys.executable, "-m", "chaos", *arguments, str(path), "--results", str(RESULTS["runs"])]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
         try:
             until(lambda: len(list(scratch.fast().glob(f"fencepost-{process.pid}-*/*/{file}"))) >= count)

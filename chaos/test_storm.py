@@ -4,6 +4,7 @@ of one stream, one after another, killed and sent everything again.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chaos import stream_storm, stream_weather
-from chaos.storm import check
+from chaos.storm import Show, check
 from chaos.weather import Weather
 from model.queue import Queue, Worker
 
@@ -29,6 +30,12 @@ def weather(request: pytest.FixtureRequest) -> Weather:
     return replace(usual, jobs=20, redrives=4, kills=5, stalls=1) if quick else usual
 
 
+@pytest.fixture
+def show(artifacts: Path) -> Show:
+    """Puts aside what the last storm looked like, for the report."""
+    return lambda timeline: (artifacts / "storm.json").write_text(json.dumps(timeline))
+
+
 def test_a_storm_loses_and_doubles_nothing(
     weather: Weather,
     worker: Worker,
@@ -37,15 +44,22 @@ def test_a_storm_loses_and_doubles_nothing(
     seed: int,
     soak: Iterator[int],
     did: Counter[str],
+    show: Show,
 ) -> None:
     for number in soak:
         folder = tmp_path / f"{number}"
         folder.mkdir()
-        check(weather, Queue(worker, folder / "queue.db"), worker_path, seed + number, did)
+        check(weather, Queue(worker, folder / "queue.db"), worker_path, seed + number, did, show)
 
 
 def test_a_storm_of_receivers_loses_and_doubles_nothing(
-    request: pytest.FixtureRequest, client_path: Path, tmp_path: Path, seed: int, soak: Iterator[int], did: Counter[str]
+    request: pytest.FixtureRequest,
+    client_path: Path,
+    tmp_path: Path,
+    seed: int,
+    soak: Iterator[int],
+    did: Counter[str],
+    show: Show,
 ) -> None:
     usual = stream_weather.Weather()
     quick = request.config.option.profile == "quick"
@@ -53,4 +67,4 @@ def test_a_storm_of_receivers_loses_and_doubles_nothing(
         folder = tmp_path / f"{number}"
         folder.mkdir()
         weather = replace(usual, events=500, kills=6, resends=50) if quick else usual
-        stream_storm.check(weather, folder / "store.db", client_path, seed + number, did)
+        stream_storm.check(weather, folder / "store.db", client_path, seed + number, did, show)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -31,20 +31,31 @@ from model.events import Apply, Consume
 Op = contract.Op | events.Op
 
 
+Story = Callable[[], dict[str, Any]]
+
+
 class Violation(AssertionError):
     """The module under test broke the contract. Nothing else makes a verdict invalid.
 
     ``difference`` is one line; ``program`` is the source that leads there, a line an entry. ``steps`` is the same as
     data, where it can be: what it is a program of, then its operations, as ``model.steps`` writes them. ``origin`` says
-    how the one who drew it draws it again.
+    how the one who drew it draws it again. ``story`` makes what more there is to show, as data for the report: of the
+    many that a search for a short program sees, only one is asked.
     """
 
-    def __init__(self, difference: str, program: Sequence[str] = (), steps: Sequence[str] = ()) -> None:
+    def __init__(
+        self, difference: str, program: Sequence[str] = (), steps: Sequence[str] = (), *, story: Story | None = None
+    ) -> None:
         super().__init__(difference)
         self.steps = tuple(steps)
         self.origin = ""
         self.difference = " ".join(line.strip() for line in difference.splitlines())
         self.program = tuple(program)
+        self._story = story
+
+    @property
+    def story(self) -> dict[str, Any] | None:
+        return self._story() if self._story else None
 
     def __str__(self) -> str:
         return "\n".join((self.difference, *(f"    {line}" for line in self.program)))
@@ -245,8 +256,9 @@ def _differing(got: Rows, want: Rows) -> Iterator[str]:
 
 def _columns(mine: Rows, right: Rows) -> str:
     pairs = zip(right._fields, mine, right, strict=True)
-    return "; ".join(f"{name} is {_sql(is_)}, must be {_sql(must)}" for name, is_, must in pairs if is_ != must)
+    return "; ".join(f"{name} is {sql(is_)}, must be {sql(must)}" for name, is_, must in pairs if is_ != must)
 
 
-def _sql(value: object) -> str:
+def sql(value: object) -> str:
+    """The value of a column, as text."""
     return "NULL" if value is None else repr(value)

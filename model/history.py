@@ -2,6 +2,7 @@
 
 Each process writes a file of its own: a line before an operation starts and a line after it returned, with times in ns
 on one clock that all processes share (``time.monotonic_ns``). Whoever reaps a killed process may write that it ended.
+Notes may stand between these lines: what else happened, for whoever looks at it; no call depends on them.
 """
 
 from __future__ import annotations
@@ -89,6 +90,11 @@ def gone_line(process: str, at: int) -> str:
     return json.dumps({"at": at, "process": process, "gone": True}) + "\n"
 
 
+def note_line(process: str, what: str, at: int, **more: int | str) -> str:
+    """The line to write when something else happened to ``process``."""
+    return json.dumps({"at": at, "process": process, "note": what, **more}) + "\n"
+
+
 def lines(history: Iterable[Call[Op, Reply]]) -> Iterator[str]:
     """A history as one file, in the order of time; of two lines at one time of one process the return is first."""
     timed = []
@@ -107,7 +113,7 @@ def read(*files: str) -> tuple[Call[Op, Reply], ...]:
     A last line that was torn when its writer died is left out: an operation whose invoke is torn had not started, one
     whose return is torn is info.
     """
-    events = sorted((event for text in files for event in _events(text)), key=lambda event: int(event["at"]))
+    events = [event for event in _sorted(files) if "note" not in event]
     open_calls: dict[str, Call[Op, Reply]] = {}
     calls: list[Call[Op, Reply]] = []
     for event in events:
@@ -121,6 +127,15 @@ def read(*files: str) -> tuple[Call[Op, Reply], ...]:
         elif "reply" in event:
             raise ValueError(f"a return without an invoke: {event}")
     return tuple(sorted([*calls, *open_calls.values()], key=lambda call: call.invoked))
+
+
+def notes(*files: str) -> tuple[dict[str, Any], ...]:
+    """The notes in these texts, and who is gone, each as it was written, in the order of time."""
+    return tuple(event for event in _sorted(files) if "note" in event or "gone" in event)
+
+
+def _sorted(files: Iterable[str]) -> list[dict[str, Any]]:
+    return sorted((event for text in files for event in _events(text)), key=lambda event: int(event["at"]))
 
 
 def _events(text: str) -> Iterator[dict[str, Any]]:

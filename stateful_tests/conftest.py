@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from model.diagram import Edge
 from model.queue import Queue, Worker
 from model.store import Client, Store
 from stateful_tests.clauses import Pair
 from stateful_tests.guard import QueueGuard, StoreGuard
 from stateful_tests.lockstep import Lockstep
+from stateful_tests.picture import EDGES
 from stateful_tests.sessions import Sessions
 from stateful_tests.stream_clauses import StorePair
 
@@ -54,6 +57,14 @@ def store_lockstep(client: Client, tmp_path: Path, did: Counter[str]) -> Iterato
             return stack.enter_context(Lockstep(Store(client, path), did, connections))
 
         yield start
+
+
+@pytest.fixture
+def edges(artifacts: Path) -> Iterator[Counter[Edge]]:
+    """How often each edge of the status diagram was replayed: put aside for the report."""
+    counts: Counter[Edge] = Counter()
+    yield counts
+    (artifacts / EDGES).write_text(json.dumps([[*edge, count] for edge, count in counts.items()]))
 
 
 @pytest.fixture

@@ -24,8 +24,6 @@ PHASES: Final = ("setup", "call", "teardown")
 """xdist reports a check whose process has ended as in none of them."""
 UNRULY: Final = "unruly"
 UNRULY_ENDS: Final = "ended early: nothing can be relied on where this module has run"
-RUNNING: Final = "running"
-"""The file in the run's folder that names the check which runs, where one process runs them all."""
 
 
 class Unruly(Violation):
@@ -84,8 +82,6 @@ class Ending:
         if self.reason.exists():
             self.session.shouldstop = self.reason.read_text()
             return True
-        if not hasattr(self.config, "workerinput"):
-            (self.option.folder / RUNNING).write_text(item.nodeid)
         # pytest-timeout cannot interrupt what holds the interpreter's lock; this ends the process.
         if limit := _limit(item):
             faulthandler.dump_traceback_later(2 * limit + GRACE_S, exit=True, file=self.nowhere)

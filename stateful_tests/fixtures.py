@@ -17,6 +17,7 @@ from model.queue import Worker
 from model.store import Client
 from stateful_tests.lockstep import Transcript
 from stateful_tests.options import PROFILES, Profile
+from stateful_tests.picture import folder_of
 from stateful_tests.position import Position
 from stateful_tests.soak import note, rounds
 from stateful_tests.tokens import parse
@@ -98,6 +99,15 @@ def transcript(request: pytest.FixtureRequest) -> Transcript:
     transcript = Transcript()
     request.node.user_properties.append(("transcript", transcript))
     return transcript
+
+
+@pytest.fixture
+def artifacts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for what there is to see of this check, under the names of ``picture``: the report shows it."""
+    tmp_path_factory.getbasetemp()  # empties the folder below, where that is still to be done
+    folder = folder_of(Path(request.config.option.base), request.node.nodeid)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture

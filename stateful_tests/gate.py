@@ -94,7 +94,8 @@ class Gate:
 
     def _write(self, verdict: Verdict) -> None:
         option = self.config.option
-        results.write(verdict, option)
+        stories = {nodeid: _found(reports).get("story") for nodeid, reports in self.reports.items()}
+        results.write(verdict, option, stories)
         results.write_programs(option.folder, [*verdict.failures, *verdict.stopped])
         terminal = self.config.get_terminal_writer()
         terminal.line()
@@ -103,10 +104,10 @@ class Gate:
         terminal.flush()
 
     def _lines(self, verdict: Verdict) -> Iterator[tuple[str, str]]:
-        shown = telling(verdict.failures)
-        for check in shown:
+        first = telling(verdict.failures)
+        for check in first:
             yield from self._failure(check)
-        others = [f"{check.layer}: {check.title} ({check.token})" for check in verdict.failures if check not in shown]
+        others = [f"{check.layer}: {check.title} ({check.token})" for check in verdict.failures if check not in first]
         yield from _in_short(others, "also")
         yield from _in_short(verdict.unanswered, "unanswered")
         for line in table([layer for layer in verdict.layers if layer.checks] or verdict.layers):
@@ -131,7 +132,7 @@ class Gate:
         yield f"  replay  {check.replay}", ""
         if check.origin:
             yield f"  drawn   {check.origin}", ""
-        yield f"  report  {results.shown(self.config.option.folder / 'verdict.json')}", ""
+        yield f"  report  {results.shown(self.config.option.folder / 'report.html')}", ""
         yield "", ""
 
 
@@ -142,7 +143,7 @@ def _check(nodeid: str, reports: list[pytest.TestReport], lost: Doing | None) ->
     """
     known = {"kind": lost.kind, "layer": lost.layer, "doing": lost.lines} if lost else {}
     properties: dict[str, Any] = known | dict(item for report in reports for item in report.user_properties)
-    violation = properties.get("violation")
+    violation = _found(reports)
     stopped = [report for report in reports if not report.passed and not is_violation(report)]
     whole = {report.when for report in reports} == {"setup", "call", "teardown"}
     word: Word = "invalid" if violation else "valid" if whole and not stopped else "unknown"
@@ -155,8 +156,8 @@ def _check(nodeid: str, reports: list[pytest.TestReport], lost: Doing | None) ->
         seconds=sum(report.duration for report in reports),
         did=properties.get("did", {}),
         covered=properties.get("covered", {}),
-        difference=violation["difference"] if violation else "",
-        program=violation["program"] if violation else (),
+        difference=violation.get("difference", ""),
+        program=violation.get("program", ()),
         transcript=properties.get("transcript", ""),
         why=why,
         skipped=bool(stopped) and all(report.skipped for report in stopped),
@@ -164,6 +165,13 @@ def _check(nodeid: str, reports: list[pytest.TestReport], lost: Doing | None) ->
         origin=violation["origin"] if violation else "",
         position=properties.get("position", ""),
     )
+
+
+def _found(reports: Sequence[pytest.TestReport]) -> dict[str, Any]:
+    """The violation that a check has found, as data; empty if it has found none."""
+    properties: dict[str, Any] = dict(item for report in reports for item in report.user_properties)
+    violation: dict[str, Any] = properties.get("violation", {})
+    return violation
 
 
 def _why(report: pytest.TestReport) -> str:

@@ -6,13 +6,15 @@ import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Generic, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 from model import steps
 from model.contract import Hook, Reopen, Reply, Return, plain
 from model.counterexample import Line, Op, Rows, Violation, differences, program, reply_differs, source
 from model.port import Subject, connect, perform
+from model.telling import Taken, story
 from stateful_tests.compare import (
     commit_misplaced,
     hooks_differ,
@@ -61,6 +63,7 @@ class Lockstep(Generic[S, O]):
         self.did = did
         self.lines: list[Line] = []
         steps.program(subject.kind.name)
+        self._taken: list[Taken] = []
         self._seqs = seqs_of(self.state)
         self._cons = {1: self._connect()}
         self._observer = connect(subject.path)
@@ -87,6 +90,7 @@ class Lockstep(Generic[S, O]):
         glimpses: list[Glimpse] = []
         got = self._perform(op, con, glimpses)
         self.lines.append(Line(op, con, got))
+        self._taken.append(Taken(got, want, self.state, None))
         self.did["operations compared"] += 1
         self._agree(op, reply_differs(op, got, want))
         self._check_hooks(op, before, glimpses)
@@ -131,10 +135,12 @@ class Lockstep(Generic[S, O]):
         self._agree(op, commit_misplaced(hook, glimpse.in_transaction))
         rows = glimpse.rows
         if difference := rows if isinstance(rows, str) else differences(self.subject.ranked(rows), want):
+            self._took(want, rows)
             self._fail(op, f"shows to another connection, at {hook.name}: {difference}")
 
     def _check_rows(self, op: O) -> None:
         rows = self._look()
+        self._took(self.state, rows)
         if isinstance(rows, str):
             self._fail(op, f"leaves the file so that {rows}")
         if difference := differences(self.subject.ranked(rows), self.state):
@@ -146,8 +152,20 @@ class Lockstep(Generic[S, O]):
         if difference:
             self._fail(op, difference)
 
+    def _took(self, model: S, rows: Rows | str) -> None:
+        """The rows that belong to the last step."""
+        last = self._taken[-1]
+        self._taken[-1] = Taken(last.got, last.want, model, rows)
+
     def _fail(self, op: O, what: str) -> NoReturn:
-        taken = [f"{line.con} {line.op!r}" for line in self.lines]
-        raise Violation(
-            f"{source(op)} {what}", program(self.lines, self.subject.kind), [self.subject.kind.name, *taken]
-        )
+        if self._taken[-1].file is None:
+            self._took(self.state, self._look())
+        taken = [self.subject.kind.name, *(f"{line.con} {line.op!r}" for line in self.lines)]
+        raise Violation(f"{source(op)} {what}", program(self.lines, self.subject.kind), taken, story=self._story)
+
+    def _story(self) -> dict[str, Any]:
+        told = [replace(step, file=self._ranked(step.file)) for step in self._taken]
+        return story(told, self.subject.tables)
+
+    def _ranked(self, rows: Rows | str | None) -> Rows | str | None:
+        return rows if rows is None or isinstance(rows, str) else self.subject.ranked(rows)

@@ -39,7 +39,8 @@ not judged; if neither is, the shipped worker.py and client.py are.
 
 Exit status: 0 valid, 1 invalid, 2 unknown (something kept a layer from running to its end); 4 is pytest's, for an
 option that it does not know.
-Results: runs/latest/verdict.json for programs, runs/latest/junit.xml for CI; --results DIR puts them elsewhere.
+Results: runs/latest/report.html to look at, runs/latest/verdict.json for programs, runs/latest/junit.xml for CI;
+--results DIR puts them elsewhere.
 All options of pytest work too: --basetemp DIR chooses the disk that the queue files lie on.
 """
 

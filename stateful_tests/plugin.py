@@ -31,7 +31,7 @@ from stateful_tests.position import Position
 from stateful_tests.verdict import LAYERS
 from stateful_tests.watch import watched
 
-pytest_plugins = ["stateful_tests.fixtures"]
+pytest_plugins = ["stateful_tests.fixtures", "stateful_tests.browser"]
 
 SETTINGS: Final = ROOT / "pyproject.toml"
 SOAK_MINUTES: Final = 10.0
@@ -155,7 +155,7 @@ def pytest_runtest_makereport(
     violation = find_violation(call.excinfo.value) if call.excinfo else None
     if violation is not None:
         report.longrepr = str(violation)
-        data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin")}
+        data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin", "story")}
         report.user_properties.append(("violation", data))
         item.user_properties.append((results.OUTCOME, "violation"))
         if isinstance(violation, Unruly):

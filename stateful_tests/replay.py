@@ -5,15 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from model import scopes, stream_scopes
 from model.contract import Hook, Reply
-from model.counterexample import Line, Violation, differences, program, reply_differs, source
+from model.counterexample import Line, Story, Violation, differences, program, reply_differs, source
 from model.explorer import Step, World, explore
 from model.port import Subject, connect, perform
+from model.telling import Taken, story
 from stateful_tests.compare import (
     commit_misplaced,
     hooks_differ,
@@ -70,11 +71,18 @@ def nothing_of(worlds: Iterable[Search]) -> Covered:
     return {name.lower(): [0, count] for name, count in total.items()}
 
 
-def replay(judged: Judged, folder: Path, world: Search, numbers: Iterable[int], covered: Covered) -> Iterator[int]:
+def replay(
+    judged: Judged,
+    folder: Path,
+    world: Search,
+    numbers: Iterable[int],
+    covered: Covered,
+    walked: Callable[[Transition], object] = lambda _: None,
+) -> Iterator[int]:
     """Replay every transition from the states ``numbers``; each number is yielded when its state is done.
 
-    Violation at the first transition that differs, with a shortest program that shows it; ``covered`` goes along.
-    The files under test lie in ``folder``.
+    Violation at the first transition that differs, with a shortest program that shows it; ``covered`` goes along, and
+    ``walked`` is called with each transition that agrees. The files under test lie in ``folder``.
     """
     with Stage(judged(folder / "replayed.db")) as stage:
         for number in numbers:
@@ -82,6 +90,7 @@ def replay(judged: Judged, folder: Path, world: Search, numbers: Iterable[int], 
                 if difference := stage.run(step, then=step.before).difference:
                     raise _shown(judged, folder, _ways(world, number, step), step, difference)
                 covered[type(step.op).__name__.lower()][0] += 1
+                walked(step)
             yield number
 
 
@@ -146,6 +155,7 @@ class Stage:
         self._tables = _Tables(subject.tables)
         self._state: State = None
         self._rows: Rows = []
+        self._read: Rows | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -161,6 +171,7 @@ class Stage:
         """
         if step.before is not self._state:
             self._set_the_scene(step.before)
+        self._read = None
         con, seen = self._con, list[tuple[str, bool]]()
 
         def watch(hook: str) -> None:
@@ -174,6 +185,14 @@ class Stage:
             or self._rows_differ(step, then)
         )
         return Outcome(reply, difference)
+
+    def found(self, like: State) -> State | str:
+        """The rows that the last operation left, or why they cannot be read."""
+        try:
+            rows = self._keeper.execute(self._tables.read).fetchall() if self._read is None else self._read
+        except sqlite3.Error as error:
+            return f"another connection cannot read: {error}"
+        return self._subject.ranked(self._tables.state_of(rows, like))
 
     def _set_the_scene(self, state: State) -> None:
         kind = self._subject.kind
@@ -189,7 +208,7 @@ class Stage:
         """A connection that can lock the file for itself shows that nobody kept a lock on it, not even a reader's."""
         try:
             self._keeper.execute("BEGIN EXCLUSIVE")
-            rows = self._keeper.execute(self._tables.read).fetchall()
+            self._read = rows = self._keeper.execute(self._tables.read).fetchall()
             if rows == self._rows and step.after is step.before is then:
                 self._keeper.execute("ROLLBACK")
                 return ""
@@ -247,24 +266,28 @@ def _shown(
     judged: Judged, folder: Path, ways: Iterable[list[Transition]], step: Transition, difference: str
 ) -> Exception:
     """A Violation that was seen on a clean file: on a way from the empty file, else over the bare rows."""
-    kind = judged(folder).kind
+    subject = judged(folder)
+    kind, tables = subject.kind, subject.tables
     for number, way in enumerate(ways):
         with Stage(judged(folder / f"way-{number}.db")) as stage:
-            lines: list[Line] = []
+            lines, taken = list[Line](), list[Taken]()
             for each in way:
                 reply, found = stage.run(each, then=each.after)
                 lines.append(Line(each.op, 1, reply))
+                taken.append(Taken(reply, each.reply, each.after, stage.found(each.after)))
                 if found:
-                    return _violation(each, found, program(lines, kind))
+                    return _violation(each, found, program(lines, kind), partial(story, taken, tables))
     with Stage(judged(folder / "rows.db")) as stage:
         reply, found = stage.run(step, then=step.after)
         if found:
-            return _violation(step, found, _over_rows(step.before, program([Line(step.op, 1, reply)], kind)))
+            shown = partial(story, [Taken(reply, step.reply, step.after, stage.found(step.after))], tables)
+            return _violation(step, found, _over_rows(step.before, program([Line(step.op, 1, reply)], kind)), shown)
     return Unshown(f"{source(step.op)} {difference}; but on a clean file it does not: it remembers what no row says")
 
 
-def _violation(step: Transition, difference: str, lines: list[str]) -> Violation:
-    return Violation(f"{source(step.op)} {difference}", ["# rows before:", *_comments(step.before), *lines])
+def _violation(step: Transition, difference: str, lines: list[str], shown: Story) -> Violation:
+    whole = ["# rows before:", *_comments(step.before), *lines]
+    return Violation(f"{source(step.op)} {difference}", whole, story=shown)
 
 
 def _over_rows(state: State, lines: list[str]) -> list[str]:

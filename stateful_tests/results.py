@@ -1,17 +1,18 @@
-"""Where a run of the gate puts what it found: a folder of its own, and ``latest``, which always speaks of the last."""
+"""What a run of the gate leaves in its folder."""
 
 from __future__ import annotations
 
 import argparse
 import hashlib
 import json
-import os
-import tempfile
-import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
+from model import runs
+from model.report import page
+from stateful_tests import picture
 from stateful_tests.options import ROOT
 from stateful_tests.programs import write as write_program
 from stateful_tests.verdict import Check, Verdict, Word, judge
@@ -25,25 +26,11 @@ OUTCOME = "outcome"
 """The property in JUnit that a check has which found a violation."""
 
 
-def new_folder(runs: Path, seed: int) -> Path:
-    """A folder in ``runs`` that no other run has; ``latest`` points to it from now on."""
-    runs.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}-", dir=runs))
-    folder.chmod(0o755)
-    link = runs / f".latest-{os.getpid()}"
-    link.symlink_to(folder.name)
-    latest = runs / "latest"
-    if latest.is_dir() and not latest.is_symlink():
-        latest.rename(runs / f"not-{folder.name}")  # whoever copied the folders made one of the link
-    link.replace(latest)
-    return folder
-
-
 def prepare(option: argparse.Namespace) -> None:
     """The run's own folder, with what a run leaves that does not come to its end."""
-    option.folder = new_folder(Path(option.results), option.seed)
+    option.folder = runs.new_folder(Path(option.results), option.seed)
     option.xmlpath = option.xmlpath or str(option.folder / "junit.xml")
-    _write_json(judge((), option.judged, reasons=[UNENDED]), option)
+    _write_files(judge((), option.judged, reasons=[UNENDED]), option, {})
 
 
 def shown(path: str | Path) -> str:
@@ -61,9 +48,11 @@ def write_programs(folder: Path, checks: Iterable[Check]) -> None:
         )
 
 
-def write(verdict: Verdict, option: argparse.Namespace) -> None:
-    """``verdict.json``: all that the verdict rests on, and what was judged; and JUnit's file, which is no greener."""
-    _write_json(verdict, option)
+def write(verdict: Verdict, option: argparse.Namespace, stories: Mapping[str, Any] | None = None) -> None:
+    """``verdict.json``: all that the verdict rests on, and what was judged; ``report.html``: the same, to look at, with
+    what the checks have put aside, and the ``stories`` of those that failed; and JUnit's file, which is no greener.
+    """
+    _write_files(verdict, option, stories or {})
     junit = Path(option.xmlpath)
     root = ET.parse(junit).getroot() if junit.is_file() else _no_test()  # noqa: S314 - pytest has written it
     tell_errors_apart(root, verdict)
@@ -105,10 +94,16 @@ def _no_test() -> ET.Element:
     return suites
 
 
-def _write_json(verdict: Verdict, option: argparse.Namespace) -> None:
+def _write_files(verdict: Verdict, option: argparse.Namespace, stories: Mapping[str, Any]) -> None:
     judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
-    context = {"judged": judged, "seed": option.seed, "profile": option.profile}
-    (option.folder / "verdict.json").write_text(json.dumps(verdict.as_json(**context), indent=2) + "\n")
+    data = verdict.as_json(judged=judged, seed=option.seed, profile=option.profile)
+    (option.folder / "verdict.json").write_text(json.dumps(data, indent=2) + "\n")
+    facts = [[name, shown(getattr(option, name))] for name in option.judged]
+    facts += [["profile", option.profile], ["seed", option.seed]]
+    facts += [["programs", verdict.transcript[:12]]] if verdict.transcript else []
+    base = Path(option.base) if hasattr(option, "base") else None
+    seen = picture.data(verdict, facts, data["failures"], base, stories)
+    (option.folder / "report.html").write_text(page(seen), "utf-8")
 
 
 def _file(path: Path) -> dict[str, str]:

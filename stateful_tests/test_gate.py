@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from model.runs import new_folder
 from stateful_tests import options
 from stateful_tests.gate import _why, telling
-from stateful_tests.results import new_folder
 from stateful_tests.verdict import LAYERS, Check
 
 ROOT = Path(__file__).parent.parent

@@ -15,11 +15,22 @@ import pytest
 
 from model import lease, steps
 from model.counterexample import Violation
+from model.diagram import Edge, of_events, of_jobs
 from model.queue import Queue, Worker, load
 from model.store import Client, Store
 from stateful_tests.options import Profile
 from stateful_tests.position import BadPosition, Position
-from stateful_tests.replay import Covered, Judged, Unshown, nothing_of, replay, share, transitions, world_of
+from stateful_tests.replay import (
+    Covered,
+    Judged,
+    Transition,
+    Unshown,
+    nothing_of,
+    replay,
+    share,
+    transitions,
+    world_of,
+)
 from stateful_tests.verdict import LAYERS, Check, judge
 
 NOTE_EVERY = 1000
@@ -35,8 +46,9 @@ def test_every_transition_agrees_with_the_model(
     shard: int,
     states_done: Callable[[int], None],
     position: Position,
+    edges: Counter[Edge],
 ) -> None:
-    progress = Progress(did, covered, states_done, position)
+    progress = Progress(did, covered, states_done, position, lambda step: edges.update(of_jobs(step)))
     check(partial(Queue, worker), tmp_path, profile.scopes, shard, profile.shards, progress)
 
 
@@ -50,8 +62,9 @@ def test_every_transition_of_the_stream_agrees_with_the_model(
     shard: int,
     states_done: Callable[[int], None],
     position: Position,
+    edges: Counter[Edge],
 ) -> None:
-    progress = Progress(did, covered, states_done, position)
+    progress = Progress(did, covered, states_done, position, lambda step: edges.update(of_events(step)))
     check(partial(Store, client), tmp_path, profile.stream_scopes, shard, profile.shards, progress)
 
 
@@ -62,6 +75,7 @@ class Progress(NamedTuple):
     covered: Covered
     states_done: Callable[[int], None]
     position: Position
+    walked: Callable[[Transition], object]
 
 
 def check(judged: Judged, folder: Path, scopes: tuple[str, ...], shard: int, shards: int, progress: Progress) -> None:
@@ -72,8 +86,8 @@ def check(judged: Judged, folder: Path, scopes: tuple[str, ...], shard: int, sha
     worlds, did = {name: world_of(name) for name in scopes if wanted in ("", name)}, progress.did
     progress.covered.update(nothing_of(worlds.values()))
     for name, world in worlds.items():
-        numbers = share(world, shard, shards)
-        for _ in replay(judged, folder, world, _arriving(name, numbers, state, progress.position), progress.covered):
+        numbers = _arriving(name, share(world, shard, shards), state, progress.position)
+        for _ in replay(judged, folder, world, numbers, progress.covered, progress.walked):
             did["states"] += 1
             if did["states"] % NOTE_EVERY == 0:
                 progress.states_done(did["states"])

@@ -94,6 +94,7 @@ class Verdict:
     not_tried: Sequence[str]
     transcript: str
     stopped: Sequence[Check] = ()
+    checks: Sequence[Check] = ()
 
     @property
     def exit_status(self) -> int:
@@ -147,7 +148,7 @@ def judge(
     ]
     word: Word = "invalid" if failures else "unknown" if unanswered else "valid"
     not_tried = list(dict.fromkeys(f"{check.kind}: {check.layer}: {check.why}" for check in checks if check.not_tried))
-    return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks), stopped)
+    return Verdict(word, layers, failures, unanswered, not_tried, _transcript(checks), stopped, checks)
 
 
 def _where(check: Check) -> str:

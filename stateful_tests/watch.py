@@ -22,7 +22,7 @@ import pytest
 
 from model import scratch
 from stateful_tests import results
-from stateful_tests.ending import RUNNING
+from stateful_tests.doing import DOING, left
 from stateful_tests.verdict import EXIT_STATUS
 
 STOPS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -50,10 +50,9 @@ def watched(option: argparse.Namespace, run: Callable[[], int]) -> int:
         _end_after(run)
     how = watch.wait()
     scratch.sweep()
-    at = option.folder / RUNNING
-    where = f" in {at.read_text()}" if at.is_file() else ""
-    at.unlink(missing_ok=True)
     if not watch.finished:
+        doing = next(left(option.folder / DOING), None)
+        where = f" in {doing.nodeid}; what it did until then is in the folder {DOING}" if doing else ""
         reason = f"the process that runs the checks {how}{where}"
         results.write_unknown(option, reason)
         sys.stdout.write(f"\nunanswered  {reason}\n\nverdict: unknown\n")

@@ -1,0 +1,22 @@
+"""Where runs put what they found: a folder each, and ``latest``, which always speaks of the last. One of the edges."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+
+def new_folder(runs: Path, seed: int) -> Path:
+    """A folder in ``runs`` that no other run has; ``latest`` points to it from now on."""
+    runs.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}-", dir=runs))
+    folder.chmod(0o755)
+    link = runs / f".latest-{os.getpid()}"
+    link.symlink_to(folder.name)
+    latest = runs / "latest"
+    if latest.is_dir() and not latest.is_symlink():
+        latest.rename(runs / f"not-{folder.name}")  # whoever copied the folders made one of the link
+    link.replace(latest)
+    return folder
