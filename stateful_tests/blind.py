@@ -78,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kind", choices=list(KINDS), help="only worker.py, or only client.py")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="gates at once (one a core)")
+    parser.add_argument(
+        "--jobs", type=int, default=2 * (os.cpu_count() or 1), metavar="N", help="gates at once (two a core)"
+    )
     parser.set_defaults(full=False, profile="ci")
     return parser
 
