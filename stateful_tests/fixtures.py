@@ -112,10 +112,13 @@ def artifacts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """What this process starts can be interrupted, even if a shell that started it in the background forbids that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """What this process starts can be interrupted, even if whoever started it in the background forbids that."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -40,8 +40,8 @@ def command(results: Path, *arguments: str) -> list[str]:
 
 
 def environment(results: Path) -> dict[str, str]:
-    """Ours without what a pytest around this one has put there, and with examples of its own."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FENCEPOST_"))}
+    """Ours without what a pytest or tox around this one has put there, and with examples of its own."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FENCEPOST_", "TOX_"))}
     return {**ours, "HYPOTHESIS_STORAGE_DIRECTORY": str(results / "hypothesis")}
 
 
@@ -104,49 +104,17 @@ def test_a_wrong_client_is_invalid(tmp_path: Path) -> None:
     assert run.verdict["unanswered"] == ["ended at the first violation"]
 
 
-WRONG = {
-    "< for <= at lease expiry": (
-        "_DUE} <= :now_ms",
-        "_DUE} < :now_ms",
-        "returns None, must return {'id':",
-    ),
-    "an empty poll rolls the quarantine back": (
-        '"ROLLBACK" if con.total_changes == before else "COMMIT"',
-        '"COMMIT" if result else "ROLLBACK"',
-        "must be 'dead'",
-    ),
-    "a hook on the way to None": (
-        "        if row is None:\n            return None\n        seq,",
-        "        if row is None:\n            _reach(fault, 'after-claim')\n            return None\n        seq,",
-        "calls after-claim, must call no hook",
-    ),
-    "a busy COMMIT leaves the transaction open": (
-        "    except BaseException:\n        # A full disk",
-        "    except ValueError:\n        # A full disk",
-        "transaction",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", WRONG)
-def test_a_wrong_worker_is_invalid(tmp_path: Path, fault: str) -> None:
-    old, new, says = WRONG[fault]
-    file = edited(tmp_path, old, new)
+def test_a_wrong_worker_is_invalid(tmp_path: Path) -> None:
+    rollback = '"ROLLBACK" if con.total_changes == before else "COMMIT"'
+    file = edited(tmp_path, rollback, '"COMMIT" if result else "ROLLBACK"')
     run = gate(tmp_path, "--worker", str(file), "--first", "--profile", "ci")
     assert (run.status, run.out.splitlines()[-1]) == (1, "verdict: invalid"), run.out
     first = run.verdict["failures"][0]
-    assert says in first["difference"], first
+    assert "must be 'dead'" in first["difference"], first
     line = f"{first['layer']}: {first['title']}: {first['difference']}"
     assert line in run.out.splitlines()
     replay = next(text for text in run.out.splitlines() if text.startswith("  replay  "))
     assert replay == f"  replay  python -m stateful_tests.repro {first['token']} --worker {file}"
-
-
-def test_a_replayed_failure_is_the_same(tmp_path: Path) -> None:
-    file = edited(tmp_path, "_DUE} <= :now_ms", "_DUE} < :now_ms")
-    first, second = (gate(tmp_path, "--worker", str(file), "--seed", "3", STATEFUL) for _ in range(2))
-    assert first.status == second.status == 1
-    assert first.verdict["failures"][0]["program"] == second.verdict["failures"][0]["program"]
 
 
 def test_a_seed_fixes_every_program(tmp_path: Path) -> None:

@@ -87,7 +87,8 @@ def test_a_failure_of_each_layer_comes_again(tmp_path: Path) -> None:
         assert {**found, "seconds": 0, "covered": 0, "did": 0} == {**failure, "seconds": 0, "covered": 0, "did": 0}
 
 
-def test_a_mended_failure_does_not_come_again(tmp_path: Path) -> None:
+def test_a_mended_failure_does_not_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOX_ENV_NAME", raising=False)
     token = Token("worker", "quick", 3, digest(f"{STATEFUL}::test_random_programs_agree_with_the_model[0]"))
     done = again(tokens.command(token, ROOT / "worker.py"), tmp_path)
     assert (done.returncode, done.stdout.splitlines()[-2:]) == (
