@@ -221,7 +221,7 @@ def test_ci_runs_the_commands_of_the_readme() -> None:
 def test_ci_runs_every_python_that_tox_knows() -> None:
     pythons = read(WORKFLOWS[0])["jobs"]["test"]["strategy"]["matrix"]["python"]
     tox = (ROOT / "tox.ini").read_text()
-    known = re.findall(r"py3([0-9]+)", re.findall(r"^env_list = (.+)$", tox, re.MULTILINE)[0])
+    known = re.findall(r"py3([0-9]+)", re.findall(r"^\[testenv:\{(py.+)\}\]$", tox, re.MULTILINE)[0])
     assert pythons == [f"3.{minor}" for minor in known]
     assert DEFAULTS["python-version"] in pythons
 
