@@ -17,12 +17,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import psutil
 import pytest
 
 from stateful_tests import watch
@@ -163,17 +161,9 @@ def _await(copy: int, orders: BinaryIO) -> None:
         select.select([watched, orders.fileno()], [], [], PATIENCE_S)
     finally:  # who interrupts us has interrupted the copy as well, and it may tidy up
         if not select.select([watched], [], [], TIDY_S)[0]:
-            for process in _family(copy):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+            watch.kill_family(copy)
         os.waitpid(copy, 0)
         os.close(watched)
-
-
-def _family(pid: int) -> Iterator[psutil.Process]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        yield from (process, *process.children(recursive=True))
 
 
 def _one_line(verdict: Path) -> bytes:

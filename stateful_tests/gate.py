@@ -16,6 +16,7 @@ from model.contract import KINDS, WORKER
 from stateful_tests import results, watch
 from stateful_tests.doing import DOING, Doing, forget, left
 from stateful_tests.ending import is_violation, reason_file
+from stateful_tests.options import shown
 from stateful_tests.soak import progress
 from stateful_tests.tokens import Token, command, digest, here
 from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
@@ -116,10 +117,10 @@ class Gate:
             yield f"not tried here: {line}", ""
         yield "", ""
         option = self.config.option
-        yield f"judged   {', '.join(results.shown(getattr(option, name)) for name in option.judged)}", ""
+        yield f"judged   {', '.join(shown(getattr(option, name)) for name in option.judged)}", ""
         programs = f" (programs {verdict.transcript[:12]})" if verdict.transcript else ""
         yield f"seed     {option.seed}{programs}", ""
-        yield f"results  {results.shown(option.folder)}", ""
+        yield f"results  {shown(option.folder)}", ""
         colour = {"valid": "green", "invalid": "red", "unknown": "yellow"}[verdict.word]
         if option.again and verdict.word == "unknown" and not verdict.stopped:
             yield "repro: the failure did not come again", ""
@@ -132,7 +133,7 @@ class Gate:
         yield f"  replay  {check.replay}", ""
         if check.origin:
             yield f"  drawn   {check.origin}", ""
-        yield f"  report  {results.shown(self.config.option.folder / 'report.html')}", ""
+        yield f"  report  {shown(self.config.option.folder / 'report.html')}", ""
         yield "", ""
 
 

@@ -169,3 +169,9 @@ def _import_problem(path: Path, kind: str) -> str:
 def _last_line(file: IO[str]) -> str:
     file.seek(0)
     return (file.read().splitlines() or [""])[-1]
+
+
+def shown(path: str | Path) -> str:
+    """Relative where that is shorter to read: inside the project."""
+    path = Path(path)
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)

@@ -13,7 +13,7 @@ from typing import Any
 from model import runs
 from model.report import page
 from stateful_tests import picture
-from stateful_tests.options import ROOT
+from stateful_tests.options import shown
 from stateful_tests.programs import write as write_program
 from stateful_tests.verdict import Check, Verdict, Word, judge
 
@@ -31,12 +31,6 @@ def prepare(option: argparse.Namespace) -> None:
     option.folder = runs.new_folder(Path(option.results), option.seed)
     option.xmlpath = option.xmlpath or str(option.folder / "junit.xml")
     _write_files(judge((), option.judged, reasons=[UNENDED]), option, {})
-
-
-def shown(path: str | Path) -> str:
-    """Relative where that is shorter to read: inside the project."""
-    path = Path(path)
-    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
 def write_programs(folder: Path, checks: Iterable[Check]) -> None:

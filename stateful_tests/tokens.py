@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from model.contract import KINDS
-from stateful_tests.options import PROFILES, ROOT
+from stateful_tests.options import PROFILES, ROOT, shown
 
 KIND_OF: Final = {name[0]: name for name in KINDS}
 FORM: Final = re.compile(
@@ -92,5 +92,5 @@ def command(token: Token, module: Path) -> str:
     tox = ["tox", "run", "-e", "repro", "--"]
     words = [*(tox if "TOX_ENV_NAME" in os.environ else ["python", "-m", "stateful_tests.repro"]), str(token)]
     if module != ROOT / f"{token.kind}.py":
-        words += [f"--{token.kind}", str(module.relative_to(ROOT) if module.is_relative_to(ROOT) else module)]
+        words += [f"--{token.kind}", shown(module)]
     return shlex.join(words)

@@ -176,8 +176,14 @@ class Watch:
             os.kill(self.child, signal.SIGINT)
         if now >= self._until:
             self._until = NEVER
-            process = psutil.Process(self.child)
-            _kill([*process.children(recursive=True), process])
+            kill_family(self.child)
+
+
+def kill_family(pid: int) -> None:
+    """Kill the process, if it is still there, and all that it has started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        _kill([*process.children(recursive=True), process])
 
 
 def _kill(processes: Iterable[psutil.Process]) -> None:
