@@ -249,7 +249,11 @@ def _summary(given: Sequence[Answer], options: argparse.Namespace, seconds: floa
     yield f"found      {sum(answer.right for answer in wrong)} of {len(wrong)} wrong implementations"
     right = [answer for answer in given if answer.candidate.want == "valid"]
     yield f"valid      {sum(answer.right for answer in right)} of {len(right)} right ones"
-    yield from killers.alone(_recorded(given, options) if options.full else killers.read())
+    known = killers.read()
+    moved = sum(not killers.holds(known, each.candidate.kind, each.candidate.name, each.killers) for each in wrong)
+    if moved:
+        yield f"moved      {moved} found by a check that the record does not name: --record makes the exam quick again"
+    yield from killers.alone(_recorded(given, options) if options.full else known)
     for answer in given:
         if not answer.right:
             yield f"not as it must be: {answer.candidate.kind}: {answer.candidate.name}: {answer.word} {answer.says}"

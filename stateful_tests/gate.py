@@ -23,6 +23,7 @@ from stateful_tests.verdict import LAYERS, Check, Verdict, Word, judge, table
 
 SHOWN_IN_FULL: Final = 3
 SHOWN_IN_SHORT: Final = 12
+CUT_OFF: Final = "did not run to its end"
 BRANCH: Final = re.compile(r"^ *[|+][ |+-]*", re.MULTILINE)
 """What stands in front of each line where a group of exceptions is shown as a tree."""
 
@@ -67,8 +68,9 @@ class Gate:
         lost = {doing.nodeid: doing for doing in left(doings)}
         checks = [self._named(_check(nodeid, reports, lost.get(nodeid))) for nodeid, reports in self.reports.items()]
         forget(doings)
-        ended = reason_file(self.config).exists()
-        missing = [] if ended else sorted(self.collected - {check.nodeid for check in checks})
+        missing = sorted(self.collected - {check.nodeid for check in checks})
+        if reason_file(self.config).exists():  # one line says why; what was not begun or was cut off adds nothing
+            missing, checks = [], [check for check in checks if check.why != CUT_OFF]
         known = (check for check in checks if check.layer in LAYERS and check.kind in KINDS)
         return judge(known, self.config.option.judged, missing, self._reasons(exitstatus))
 
@@ -85,7 +87,7 @@ class Gate:
         chosen = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
         again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
         partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-        ended = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        ended = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or reason_file(config).exists()
         names = {status.value: status.name.lower().replace("_", " ") for status in pytest.ExitCode}
         early = f"pytest ended early: {names.get(exitstatus, f'status {exitstatus}')}"
         early = reason_file(config).read_text() if reason_file(config).exists() else early
@@ -148,7 +150,7 @@ def _check(nodeid: str, reports: list[pytest.TestReport], lost: Doing | None) ->
     stopped = [report for report in reports if not report.passed and not is_violation(report)]
     whole = {report.when for report in reports} == {"setup", "call", "teardown"}
     word: Word = "invalid" if violation else "valid" if whole and not stopped else "unknown"
-    why = _why(stopped[0]) if stopped else "" if whole else "did not run to its end"
+    why = _why(stopped[0]) if stopped else "" if whole or violation else CUT_OFF
     return Check(
         nodeid,
         kind=properties.get("kind", WORKER.name),

@@ -56,6 +56,11 @@ def early(known: Killers, kind: str, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*own, *(check for check, _ in often.most_common())]))
 
 
+def holds(known: Killers, kind: str, name: str, found: Mapping[str, str]) -> bool:
+    """Is one of the checks that found it among those that are known to?"""
+    return bool(set(known.get(kind, {}).get(name, {}).values()) & set(found.values()))
+
+
 def alone(known: Killers) -> Iterator[str]:
     """What each layer alone misses, of those that every layer has been asked about, and what nothing else finds."""
     matrix = {

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parent.parent
 SHOP = ROOT / "examples" / "shop"
 ACTION = ROOT / "action.yml"
 WORKFLOWS = (ROOT / ".github" / "workflows" / "ci.yml", SHOP / ".github" / "workflows" / "gate.yml")
+CLAIMS = "stateful_tests/test_contract_claim.py"
 OURS = ("./", "OWNER/fencepost@main")
 
 
@@ -69,10 +70,12 @@ def test_the_steps_judge_the_users_file(disk: Path) -> None:
     assert {"verdict.json", "junit.xml"} <= {file.name for file in uploaded(right).iterdir()}
 
     environment = {name: right.steps[name] for name in ("python", "environment")}
-    wrong = job(disk, worker="worker_wrong.py", profile="quick", seed="1", artifact="mine")
+    part = f"--no-header {CLAIMS}"  # a part is enough to be invalid
+    wrong = job(disk, worker="worker_wrong.py", profile="quick", seed="1", artifact="mine", arguments=part)
     wrong.steps.update(environment)
     wrong.run(STEPS)
     assert (wrong.status, len(commands(wrong.log))) == (1, 1), wrong.log
+    assert "platform " not in wrong.log
     (error,) = commands(wrong.log)
     difference = quoted()
     assert error.startswith("::error file=worker_wrong.py,title=Fencepost%3A invalid::")

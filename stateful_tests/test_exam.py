@@ -37,7 +37,8 @@ def test_the_answers_decide_the_exam(answers: list[Answer], status: int) -> None
 def test_a_missed_one_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def answers(candidates: list[Candidate], *_: object) -> Iterator[Answer]:
         for each in candidates:
-            yield Answer(each, "valid" if each.name in ("shipped", "a gap is tolerated") else each.want)
+            missed = each.name in ("shipped", "a gap is tolerated")
+            yield Answer(each, "valid") if missed else Answer(each, each.want, {"contract": "a check of today"})
 
     monkeypatch.setattr(exam, "answers", answers)
     monkeypatch.setattr(
@@ -52,4 +53,5 @@ def test_a_missed_one_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: 
     said = capsys.readouterr().out
     assert "found      1 of 2 wrong implementations" in said
     assert "not as it must be: client: a gap is tolerated: valid" in said
+    assert "moved      2 found by a check that the record does not name" in said, "a miss is one too"
     assert said.endswith("exam: failed\n")

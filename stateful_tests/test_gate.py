@@ -105,6 +105,24 @@ def test_a_wrong_worker_is_invalid(tmp_path: Path) -> None:
     assert replay == f"  replay  python -m stateful_tests.repro {first['token']} --worker {file}"
 
 
+def test_what_the_first_violation_cuts_off_is_not_asked_for(tmp_path: Path) -> None:
+    file = edited(tmp_path, "return math.floor(", "return 1 + math.floor(")
+    long = f"{STATEFUL}::test_random_programs_of_the_stream_agree_with_the_model"
+    options = ("-n2", "--first", "--profile", "soak")
+    run = gate(
+        tmp_path,
+        "--worker",
+        str(file),
+        "--client",
+        str(ROOT / "client.py"),
+        *options,
+        "stateful_tests/test_contract_retry_delay.py",
+        long,
+    )
+    assert (run.status, len(run.verdict["failures"])) == (1, 1), run.out
+    assert run.verdict["unanswered"] == ["only a part of the checks was chosen", "ended at the first violation"]
+
+
 def test_a_seed_fixes_every_program(tmp_path: Path) -> None:
     first, second, other = (gate(tmp_path, "--seed", seed, STATEFUL).verdict["programs"] for seed in ("3", "3", "4"))
     assert first == second != other

@@ -12,6 +12,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from model.contract import CLIENT
+from stateful_tests import visit
+from stateful_tests.ending import Unruly
 from stateful_tests.test_gate import environment
 
 ROOT: Final = Path(__file__).parent.parent
@@ -64,9 +67,6 @@ HOSTILE: Final = {
     "aborts when it ends": Hostile(IMPORT, "import atexit; atexit.register(os.abort)", "", "unknown"),
     # --- it does not come back
     "hangs with the lock": Hostile(LOCKED, "import time; time.sleep(1e6)", "100) does not return within 20 s"),
-    "hangs in a receiver": Hostile(
-        APPLY, "import time; time.sleep(1e6)", "0, 7) does not return within 20 s", kind="client"
-    ),
     # --- it leaves something behind
     "leaves a connection": Hostile(CLAIM, "vars(claim)['c'] = sqlite3.connect(':memory:')", "leaves a connection open"),
     "leaves connections on import": Hostile(IMPORT, "_c = sqlite3.connect('queue.db')", "leaves a connection open"),
@@ -160,6 +160,14 @@ def test_a_hostile_module_gets_an_honest_verdict(tmp_path: Path, name: str) -> N
     ), said
     assert any(hostile.says in line for line in said), said
     assert errors_and_failures(tmp_path) == (hostile.word == "unknown", hostile.word == "invalid")
+
+
+def test_a_receiver_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visit, "PATIENCE_S", 1.0)
+    module = Hostile(APPLY, "import time; time.sleep(1e6)", "", kind="client").write(tmp_path)
+    lines = ["import client", "con1 = client.open_store('store.db')", "client.apply_event(con1, 0, 7)"]
+    with pytest.raises(Unruly, match=r"^client.apply_event\(con1, 0, 7\) does not return within 1 s"):
+        visit.visit(CLIENT, module, lines, tmp_path)
 
 
 def test_nothing_goes_on_with_an_unruly_module(tmp_path: Path) -> None:

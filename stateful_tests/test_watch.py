@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from model import scratch
-from stateful_tests.test_gate import ROOT, command, environment
+from stateful_tests.test_gate import ROOT, STATEFUL, command, environment
 
 
 @contextlib.contextmanager
@@ -64,7 +64,7 @@ def folders(pid: int) -> list[Path]:
 def test_an_interrupt_leaves_nothing(
     tmp_path: Path, processes: str, kill: Callable[[int, int], None], number: int
 ) -> None:
-    with running(tmp_path, processes, "--profile", "soak") as (process, children):
+    with running(tmp_path, processes, "--profile", "soak", STATEFUL) as (process, children):
         kill(process.pid, number)
         out, _ = process.communicate(timeout=60)
         assert (process.returncode, out.splitlines()[-1]) == (2, "verdict: unknown"), out
@@ -74,7 +74,7 @@ def test_an_interrupt_leaves_nothing(
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
-    with running(tmp_path, "-n2", "--profile", "soak") as (process, children):
+    with running(tmp_path, "-n2", "--profile", "soak", STATEFUL) as (process, children):
         (runner,) = process.children()
         runner.suspend()
         process.send_signal(signal.SIGTERM)
@@ -86,7 +86,7 @@ def test_a_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
 
 
 def test_no_check_goes_on_without_the_gate(tmp_path: Path) -> None:
-    with running(tmp_path, "-n2", "--profile", "ci") as (process, children):
+    with running(tmp_path, "-n2", "--profile", "soak", STATEFUL) as (process, children):
         process.kill()
         process.wait()
         assert psutil.wait_procs(children, timeout=60)[1] == []

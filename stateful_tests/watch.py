@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -64,19 +65,31 @@ def split() -> Watch | None:
     sys.stdout.flush()
     sys.stderr.flush()
     told, tell = os.pipe()
+    alive, hold = os.pipe()
     os.set_blocking(tell, False)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         # No SQLite connection is open yet, and no thread runs.
         if child := os.fork():
             os.close(tell)
+            os.close(alive)
             return Watch(child, told)
         os.close(told)
+        os.close(hold)
+        _interrupt_at_the_end_of(alive)
         _told.append(tell)
         signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
         return None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _interrupt_at_the_end_of(pipe: int) -> None:
+    """Who holds the other end of the pipe is gone one day, perhaps in the middle of a check that lasts for minutes."""
+    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere it is seen between two checks
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGINT)
+        fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC)
 
 
 def _end_after(run: Callable[[], int]) -> NoReturn:
@@ -133,7 +146,7 @@ class Watch:
             self._act(time.monotonic())
             pid, status = os.waitpid(self.child, os.WNOHANG)
             self.status = os.waitstatus_to_exitcode(status) if pid else None
-        _kill(self._left)
+        _send(signal.SIGKILL, self._left)
         if self.status < 0:
             return f"was killed by {signal.Signals(-self.status).name}"
         return f"ended with status {self.status}"
@@ -173,7 +186,7 @@ class Watch:
     def _act(self, now: float) -> None:
         if now >= self._pass_on:
             self._pass_on = NEVER
-            os.kill(self.child, signal.SIGINT)
+            _send(signal.SIGINT, _family(self.child))
         if now >= self._until:
             self._until = NEVER
             kill_family(self.child)
@@ -181,15 +194,21 @@ class Watch:
 
 def kill_family(pid: int) -> None:
     """Kill the process, if it is still there, and all that it has started."""
-    with contextlib.suppress(psutil.NoSuchProcess):
+    _send(signal.SIGKILL, _family(pid))
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
         process = psutil.Process(pid)
-        _kill([*process.children(recursive=True), process])
+        return [*process.children(recursive=True), process]
+    except psutil.NoSuchProcess:
+        return []
 
 
-def _kill(processes: Iterable[psutil.Process]) -> None:
+def _send(number: int, processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
+            process.send_signal(number)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
