@@ -99,6 +99,12 @@ def _keep_steps(config: pytest.Config, process: str) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """The tests of the harness wait for other processes half of their time; the checks of a gate do not."""
+    return None if config.option.gate else 2 * (os.cpu_count() or 1)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
     """Hand the settled options to a process of xdist, which parses the command line anew."""
     option = node.config.option
