@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import io
 import os
 import re
@@ -58,10 +57,14 @@ SWAPS: Final = (
     (r"\b(\w+), (\w+)\b", r"\2, \1"),
 )
 """A pattern and what takes its place, one place at a time."""
+EVERY: Final = 50
+"""How many answers pass in silence, if they are what they must be."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 nothing survived that has no reason written down, 1 something did, 130 interrupted."""
+    """Exit status: 0 nothing survived that has no reason written down, 1 something did, or a reason is for an edit that
+    there is no more, 130 interrupted.
+    """
     options = _parser().parse_args(arguments)
     folder = scratch.make()
     try:
@@ -76,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tox run -e blind --", description=__doc__)
     parser.add_argument("--kind", choices=list(KINDS), help="only worker.py, or only client.py")
+    parser.add_argument("--known", action="store_true", help="judge those of survivors.py too")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
     parser.add_argument(
@@ -87,22 +91,31 @@ def _parser() -> argparse.ArgumentParser:
 
 def _hold(options: argparse.Namespace, folder: Path) -> int:
     first, step = map(int, options.part.split("/"))
+    kinds = [options.kind] if options.kind else list(KINDS)
     seen, lived = Counter[str](), list[Answer]()
-    for kind in [options.kind] if options.kind else KINDS:
-        candidates = list(_candidates(kind, folder))[first - 1 :: step]
-        print(f"{kind}: {len(candidates)} mutants", flush=True)
-        for answer in answers(candidates, options, folder):
-            seen[answer.word] += 1
-            if answer.word != "invalid":
-                print(f"[{seen.total():4}] {answer.word}: {answer.candidate.name}  {answer.says[:120]}", flush=True)
-            lived += [answer] * (answer.word == "valid")
-    new = [answer for answer in lived if _key(answer.candidate) not in SURVIVORS]
-    judged = seen["invalid"] + len(new)
+    made = [candidate for kind in kinds for candidate in _candidates(kind, folder)]
+    known = [candidate for candidate in made if _key(candidate) in SURVIVORS]
+    gone = {key for key in SURVIVORS if key[0] in kinds} - set(map(_key, known))
+    drawn = (made if options.known else [candidate for candidate in made if candidate not in known])[first - 1 :: step]
+    print(f"{len(made)} mutants, {len(known)} of them known to be no fault; {len(drawn)} to judge", flush=True)
+    for answer in answers(drawn, options, folder):
+        seen[answer.word] += 1
+        if answer.word != "invalid" or seen.total() % EVERY == 0:
+            print(f"[{seen.total():4}/{len(drawn)}] {_said(answer)}", flush=True)
+        lived += [answer] * (answer.word == "valid" and _key(answer.candidate) not in SURVIVORS)
+    judged = seen["invalid"] + len(lived)
     print(f"\nfound      {seen['invalid']} of {judged} mutants that differ, {seen['invalid'] / max(judged, 1):.1%}")
-    print(f"the same   {len(lived) - len(new)}, for the reasons in survivors.py")
+    print(f"the same   {len(known)}, for the reasons in survivors.py{'' if options.known else ', not judged'}")
     print(f"unknown    {seen['unknown']}: they do not load, or do not come back")
-    print(*(f"survived   {answer.candidate.kind}: {answer.candidate.name}" for answer in new), sep="\n")
-    return 1 if new else 0
+    for answer in lived:
+        print(f"survived   {answer.candidate.kind}: {answer.candidate.name}")
+    for kind, name in sorted(gone):
+        print(f"no such    {kind}: {name}: survivors.py has a reason for an edit that there is no more")
+    return 1 if lived or gone else 0
+
+
+def _said(answer: Answer) -> str:
+    return f"{answer.word}: {answer.candidate.name}  {answer.says[:120]}"
 
 
 # --- the mutants ------------------------------------------------------------------------------------------------------
@@ -128,12 +141,17 @@ def _candidates(kind: str, folder: Path) -> Iterator[Candidate]:
 def _name(text: str, mutated: str) -> str:
     """What stands around the edit, and its lines before and after."""
     before, after = text.splitlines(), mutated.splitlines()
-    edits = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    _, start, end, other_start, other_end = next(edit for edit in edits if edit[0] != "equal")
+    start, left = _alike(before, after), _alike(before[::-1], after[::-1])
+    end, other_end = max(start, len(before) - left), max(start, len(after) - left)
     nodes = (node for node in ast.parse(text).body if node.lineno <= start + 1 <= (node.end_lineno or 0))
     around = next((getattr(node, "name", None) or ast.unparse(node).partition(" =")[0] for node in nodes), "")
-    lines = (" ".join(" ".join(part).split()) for part in (before[start:end], after[other_start:other_end]))
+    lines = (" ".join(" ".join(part).split()) for part in (before[start:end], after[start:other_end]))
     return f"{around}: {' -> '.join(lines)}"
+
+
+def _alike(some: Sequence[str], others: Sequence[str]) -> int:
+    """How many lines are the same from the first on."""
+    return next((number for number, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), 0)
 
 
 def _key(candidate: Candidate) -> tuple[str, str]:

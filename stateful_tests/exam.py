@@ -91,12 +91,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tox run -e exam --", description=DESCRIPTION)
     parser.add_argument("names", nargs="*", metavar="TEXT", help="only those that have one of these in their names")
     parser.add_argument("--kind", choices=list(KINDS), help="only workers, or only clients")
-    parser.add_argument("--full", action="store_true", help="every layer judges every one; takes an hour or more")
+    parser.add_argument("--full", action="store_true", help="every layer judges every one; takes hours")
+    parser.add_argument(
+        "--rest", action="store_true", help="only those that the record does not know every layer's answer on"
+    )
     parser.add_argument(
         "--profile",
         default="quick",
         choices=("quick", "ci"),
-        help="of the gates that run to their end: of the right ones, with --full of all (quick)",
+        help="of the gates of the right ones (quick)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
     parser.add_argument(
@@ -116,7 +119,7 @@ def _hold(options: argparse.Namespace, folder: Path) -> int:
             print(f"[{len(given):{len(str(len(candidates)))}}/{len(candidates)}] {_line(answer, options)}", flush=True)
     finally:
         if options.record:
-            killers.record(_recorded(given, options), _names())
+            killers.record(killers.merged(killers.read(), _recorded(given, options), _names()))
     given.sort(key=lambda answer: candidates.index(answer.candidate))
     print(*_summary(given, options, time.monotonic() - started), sep="\n")
     if options.json:
@@ -150,8 +153,11 @@ def _is_chosen(candidate: Candidate, options: argparse.Namespace) -> bool:
     """Shipped and canary are judged in any case: without them nothing is shown."""
     if options.kind and candidate.kind != options.kind:
         return False
-    always = candidate.name in ("shipped", CANARY)
-    return always or not options.names or any(text in candidate.name for text in options.names)
+    if candidate.name in ("shipped", CANARY):
+        return True
+    if options.rest and killers.is_whole(killers.read(), candidate.kind, candidate.name):
+        return False
+    return not options.names or any(text in candidate.name for text in options.names)
 
 
 def _names() -> dict[str, list[str]]:
@@ -200,8 +206,7 @@ class _Desk:
         self.examiners: dict[tuple[str, str], Examiner] = {}
 
     def judge(self, candidate: Candidate, early: tuple[str, ...]) -> Answer:
-        to_the_end = self.options.full or candidate.want == "valid"
-        key = (candidate.kind, self.options.profile if to_the_end else "ci")
+        key = (candidate.kind, self.options.profile if candidate.want == "valid" else "ci")
         if key not in self.examiners:
             self.examiners[key] = Examiner(*key, self.options.seed, self.folder)
         started = time.monotonic()
@@ -253,7 +258,7 @@ def _summary(given: Sequence[Answer], options: argparse.Namespace, seconds: floa
     moved = sum(not killers.holds(known, each.candidate.kind, each.candidate.name, each.killers) for each in wrong)
     if moved:
         yield f"moved      {moved} found by a check that the record does not name: --record makes the exam quick again"
-    yield from killers.alone(_recorded(given, options) if options.full else known)
+    yield from killers.alone(killers.merged(known, _recorded(given, options), _names()))
     for answer in given:
         if not answer.right:
             yield f"not as it must be: {answer.candidate.kind}: {answer.candidate.name}: {answer.word} {answer.says}"

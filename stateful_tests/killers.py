@@ -34,10 +34,9 @@ def read() -> Killers:
     return known
 
 
-def record(found: Killers, names: Mapping[str, Sequence[str]]) -> None:
-    """Add what was found; what has none of these names any more goes."""
-    known = read()
-    merged = {
+def merged(known: Killers, found: Killers, names: Mapping[str, Sequence[str]]) -> Killers:
+    """What was known, and what was found; what has none of these names any more goes."""
+    return {
         kind: {
             name: {**known.get(kind, {}).get(name, {}), **found.get(kind, {}).get(name, {})}
             for name in existing
@@ -45,7 +44,11 @@ def record(found: Killers, names: Mapping[str, Sequence[str]]) -> None:
         }
         for kind, existing in names.items()
     }
-    FILE.write_text(json.dumps(merged, indent=1, sort_keys=True) + "\n")
+
+
+def record(known: Killers) -> None:
+    """Replace the record."""
+    FILE.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def early(known: Killers, kind: str, name: str) -> tuple[str, ...]:
@@ -61,13 +64,18 @@ def holds(known: Killers, kind: str, name: str, found: Mapping[str, str]) -> boo
     return bool(set(known.get(kind, {}).get(name, {}).values()) & set(found.values()))
 
 
+def is_whole(known: Killers, kind: str, name: str) -> bool:
+    """Has every layer been asked about it?"""
+    return set(LAYERS) <= set(known.get(kind, {}).get(name, {}))
+
+
 def alone(known: Killers) -> Iterator[str]:
     """What each layer alone misses, of those that every layer has been asked about, and what nothing else finds."""
     matrix = {
         f"{kind}: {name}": {layer for layer, check in layers.items() if check}
         for kind, mutants in known.items()
         for name, layers in mutants.items()
-        if set(LAYERS) <= set(layers)
+        if is_whole(known, kind, name)
     }
     for layer in LAYERS if matrix else ():
         missed = sum(layer not in found for found in matrix.values())

@@ -19,19 +19,19 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_what_is_found_is_added(file: Path) -> None:
+def test_what_is_recorded_is_read_back(file: Path) -> None:
     assert killers.read() == {}
-    killers.record({"worker": {"a": {"contract": "x"}}}, {"worker": ["a", "b"]})
-    killers.record({"worker": {"a": {"storm": "y"}, "b": {"contract": "z"}}}, {"worker": ["a", "b"]})
-    assert killers.read() == {"worker": {"a": {"contract": "x", "storm": "y"}, "b": {"contract": "z"}}}
+    killers.record({"worker": {"a": {"contract": "x", "storm": None}}})
+    assert killers.read() == {"worker": {"a": {"contract": "x", "storm": None}}}
     assert file.read_text().endswith("}\n")
 
 
-@pytest.mark.usefixtures("file")
-def test_a_mutant_that_is_gone_leaves_the_record() -> None:
-    killers.record({"worker": {"a": {"contract": "x"}}}, {"worker": ["a"]})
-    killers.record({}, {"worker": ["b"]})
-    assert killers.read() == {"worker": {}}
+def test_what_is_found_is_added_to_what_was_known() -> None:
+    known: killers.Killers = {"worker": {"a": {"contract": "x", "schedules": "w"}, "gone": {"contract": "x"}}}
+    found: killers.Killers = {"worker": {"a": {"storm": "y", "schedules": None}, "b": {"contract": "z"}}}
+    assert killers.merged(known, found, {"worker": ["a", "b", "c"]}) == {
+        "worker": {"a": {"contract": "x", "storm": "y", "schedules": None}, "b": {"contract": "z"}}
+    }
 
 
 def test_a_broken_record_is_named(file: Path) -> None:
@@ -48,6 +48,7 @@ def test_only_whole_rows_count_in_the_matrix() -> None:
             "not asked": {"contract": "x"},
         }
     }
+    assert [name for name in known["worker"] if killers.is_whole(known, "worker", name)] == ["a", "b"]
     lines = list(killers.alone(known))
     assert len(lines) == len(LAYERS)
     assert lines[LAYERS.index("contract")] == "contract    alone misses 1 of 2; nothing else finds 0"
