@@ -93,6 +93,15 @@ def test_a_missing_table_is_added(queue: QueueGuard, table: str) -> None:
     check_schema(queue, path)
 
 
+@pytest.mark.parametrize("table", SCHEMA)
+def test_a_table_that_gets_lost_is_added_each_time(queue: QueueGuard, table: str) -> None:
+    for _ in range(2):
+        queue.other.execute(f"DROP TABLE {table}").close()
+        queue.lines.append(f"# ... and somebody else drops the table {table}")
+        queue.open(queue.path)
+        check_schema(queue, queue.path)
+
+
 def test_rows_survive_a_missing_table(queue: QueueGuard) -> None:
     row = "INSERT INTO redrives (id, token, at_ms, note) VALUES ('a', 1, 2, 'n')"
     path = make(queue.path.with_name("half.db"), SCHEMA["redrives"], row)

@@ -61,6 +61,15 @@ def test_a_claim_judges_each_row_by_itself(queue: QueueGuard) -> None:
             return
 
 
+def test_a_pending_job_without_an_attempt_left_is_dead_at_any_time(queue: QueueGuard) -> None:
+    stored = State((Job(1, "a", 5, "pending", 2, 2, 2, 40, 5000, None, None, None),))
+    store(queue, list(stored.jobs))
+    state, reply = lease.step(stored, op := Claim("x", 0, 10))
+    queue.must(op, reply)
+    if difference := differences(queue.rows(), state):
+        queue.fail(f"{source(op)} leaves {difference}")
+
+
 @pytest.mark.parametrize("status", ["pending", "done", "dead"])
 def test_a_finish_heeds_the_status_alone(queue: QueueGuard, status: str) -> None:
     store(queue, [Job(1, "a", 5, status, 1, 3, 1, 0, 5000, "w", 100, None)])

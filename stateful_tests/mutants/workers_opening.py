@@ -252,4 +252,9 @@ OPENING: Final = (
             ),
         ),
     ),
+    Mutant(
+        "indexes are made where jobs is there",
+        "each table is made where it is missing, however often",
+        (('for index in _INDEXES if "jobs" in tables', 'for index in _INDEXES if "jobs" not in tables'),),
+    ),
 )

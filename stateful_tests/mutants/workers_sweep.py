@@ -242,4 +242,9 @@ SWEEP: Final = (
             ),
         ),
     ),
+    Mutant(
+        "a pending job without an attempt left lives at time 0",
+        "the sweep takes every pending job that has no attempt left",
+        (("THEN 0 ELSE deadline END", "THEN 1 ELSE deadline END"),),
+    ),
 )
