@@ -1,7 +1,7 @@
 """``python -m stateful_tests.blind``: mutation tools that know no contract edit the shipped files, and the gate judges.
 
 Python is edited by every operator of Cosmic Ray, the SQL in its strings by the swaps in ``SWAPS``. What survives is a
-gap in the gate, or no fault at all: ``mutants/survivors.py`` says of each of the latter why.
+gap in the gate, or no fault at all: ``mutants/survivors.txt`` says of each of the latter why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from typing import Final
 from model import scratch
 from model.contract import KINDS
 from stateful_tests.exam import Answer, Candidate, answers
-from stateful_tests.mutants.survivors import SURVIVORS
 from stateful_tests.options import ROOT
 
 SWAPS: Final = (
@@ -57,6 +56,8 @@ SWAPS: Final = (
     (r"\b(\w+), (\w+)\b", r"\2, \1"),
 )
 """A pattern and what takes its place, one place at a time."""
+SURVIVORS: Final = ROOT / "stateful_tests" / "mutants" / "survivors.txt"
+"""A reason after a ``#``, and below it the edits that are no fault for it, as they are printed here."""
 EVERY: Final = 50
 """How many answers pass in silence, if they are what they must be."""
 
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tox run -e blind --", description=__doc__)
     parser.add_argument("--kind", choices=list(KINDS), help="only worker.py, or only client.py")
-    parser.add_argument("--known", action="store_true", help="judge those of survivors.py too")
+    parser.add_argument("--known", action="store_true", help="judge those of survivors.txt too")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
     parser.add_argument(
@@ -94,24 +95,37 @@ def _hold(options: argparse.Namespace, folder: Path) -> int:
     kinds = [options.kind] if options.kind else list(KINDS)
     seen, lived = Counter[str](), list[Answer]()
     made = [candidate for kind in kinds for candidate in _candidates(kind, folder)]
-    known = [candidate for candidate in made if _key(candidate) in SURVIVORS]
-    gone = {key for key in SURVIVORS if key[0] in kinds} - set(map(_key, known))
+    reasons = survivors(SURVIVORS.read_text())
+    known = [candidate for candidate in made if _key(candidate) in reasons]
+    gone = {key for key in reasons if key[0] in kinds} - set(map(_key, known))
     drawn = (made if options.known else [candidate for candidate in made if candidate not in known])[first - 1 :: step]
     print(f"{len(made)} mutants, {len(known)} of them known to be no fault; {len(drawn)} to judge", flush=True)
     for answer in answers(drawn, options, folder):
         seen[answer.word] += 1
         if answer.word != "invalid" or seen.total() % EVERY == 0:
             print(f"[{seen.total():4}/{len(drawn)}] {_said(answer)}", flush=True)
-        lived += [answer] * (answer.word == "valid" and _key(answer.candidate) not in SURVIVORS)
+        lived += [answer] * (answer.word == "valid" and _key(answer.candidate) not in reasons)
     judged = seen["invalid"] + len(lived)
     print(f"\nfound      {seen['invalid']} of {judged} mutants that differ, {seen['invalid'] / max(judged, 1):.1%}")
-    print(f"the same   {len(known)}, for the reasons in survivors.py{'' if options.known else ', not judged'}")
+    print(f"the same   {len(known)}, for the reasons in survivors.txt{'' if options.known else ', not judged'}")
     print(f"unknown    {seen['unknown']}: they do not load, or do not come back")
     for answer in lived:
         print(f"survived   {answer.candidate.kind}: {answer.candidate.name}")
     for kind, name in sorted(gone):
-        print(f"no such    {kind}: {name}: survivors.py has a reason for an edit that there is no more")
+        print(f"no such    {kind}: {name}: survivors.txt has a reason for an edit that there is no more")
     return 1 if lived or gone else 0
+
+
+def survivors(text: str) -> dict[tuple[str, str], str]:
+    """The reason of each edit that is no fault, by its kind and its name."""
+    found, reason = dict[tuple[str, str], str](), ""
+    for line in filter(None, text.splitlines()):
+        if line.startswith("# "):
+            reason = line[2:]
+        else:
+            kind, _, name = line.partition(": ")
+            found[kind, name] = reason
+    return found
 
 
 def _said(answer: Answer) -> str:

@@ -66,19 +66,27 @@ def test_the_score_names_what_survived(answered: list[str], capsys: pytest.Captu
     assert f"found      {total - 2} of {total} mutants that differ, {(total - 2) / total:.1%}" in said
 
 
+def test_each_edit_that_is_no_fault_has_a_reason() -> None:
+    reasons = blind.survivors(blind.SURVIVORS.read_text())
+    assert {kind for kind, _ in reasons} <= {"worker", "client"}
+    assert all(" -> " in name and reason for (_, name), reason in reasons.items())
+
+
 def test_what_has_a_reason_is_not_judged_again(
-    answered: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    answered: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert blind.main(["--kind", "client"]) == 1
     first = answered[:2]
     answered.clear()
-    reasons = {("client", name): "it is the same" for name in first}
+    reasons = tmp_path / "survivors.txt"
+    reasons.write_text("# It is the same.\n" + "".join(f"client: {name}\n" for name in first))
     monkeypatch.setattr(blind, "SURVIVORS", reasons)
     blind.main(["--kind", "client"])
     assert not set(first) & set(answered)
     answered.clear()
     assert blind.main(["--kind", "client", "--known"]) == 0
     assert answered[:2] == first
-    monkeypatch.setattr(blind, "SURVIVORS", {**reasons, ("client", "an edit of old"): "it was the same"})
+    with reasons.open("a") as file:
+        file.write("\n# It was the same.\nclient: open_store: an edit -> of old\n")
     assert blind.main(["--kind", "client", "--known"]) == 1
-    assert "no such    client: an edit of old: " in capsys.readouterr().out
+    assert "no such    client: open_store: an edit -> of old: " in capsys.readouterr().out
