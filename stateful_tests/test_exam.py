@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stateful_tests import exam
+from stateful_tests import exam, killers
 from stateful_tests.exam import CANARY, Answer, Candidate
+from stateful_tests.verdict import LAYERS
 
 
 def answer(name: str, want: str, word: str) -> Answer:
@@ -55,3 +56,11 @@ def test_a_missed_one_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert "not as it must be: client: a gap is tolerated: valid" in said
     assert "moved      2 found by a check that the record does not name" in said, "a miss is one too"
     assert said.endswith("exam: failed\n")
+
+
+def test_the_rest_is_what_no_run_has_asked_every_layer_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"worker": {"whole": dict.fromkeys(LAYERS), "half": {"contract": "a check"}, CANARY: dict.fromkeys(LAYERS)}}
+    monkeypatch.setattr(killers, "read", lambda: known)
+    options = exam._parser().parse_args(["--full", "--rest"])
+    candidates = [answer(name, "invalid", "").candidate for name in (CANARY, "whole", "half", "new")]
+    assert [each.name for each in candidates if exam._is_chosen(each, options)] == [CANARY, "half", "new"]
