@@ -168,11 +168,12 @@ def _names() -> dict[str, list[str]]:
 
 
 def answers(candidates: Iterable[Candidate], options: argparse.Namespace, folder: Path) -> Iterator[Answer]:
-    """As they come, in an order that is drawn: those that wait for a time-out stand in a row in the catalogue. Each
-    thread has examiners of its own.
+    """As they come, in an order that is drawn: those that wait for a time-out stand in a row in the catalogue. First
+    those that take longest, since they are right. Each thread has examiners of its own.
     """
     drawn = list(candidates)
     random.Random(options.seed).shuffle(drawn)  # noqa: S311 - an order, not a secret
+    drawn.sort(key=lambda candidate: candidate.want != "valid")
     known, desks = dict(killers.read()), list[_Desk]()
     mine = threading.local()
 

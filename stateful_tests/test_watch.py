@@ -85,8 +85,10 @@ def test_a_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
         assert psutil.wait_procs(children, timeout=10)[1] == []
 
 
-def test_no_check_goes_on_without_the_gate(tmp_path: Path) -> None:
-    with running(tmp_path, "-n2", "--profile", "soak", STATEFUL) as (process, children):
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("processes", ["-n0", "-n2"])
+def test_no_check_goes_on_without_the_gate(tmp_path: Path, processes: str) -> None:
+    with running(tmp_path, processes, "--profile", "soak", STATEFUL) as (process, children):
         process.kill()
         process.wait()
         assert psutil.wait_procs(children, timeout=60)[1] == []
