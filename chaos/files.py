@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 from model.counterexample import Rows, differences
 from model.port import Subject, connect, consistent, rows
 
-JOURNAL: Final = "-journal"
-SUFFIXES: Final = ("", JOURNAL, "-wal")
+SUFFIXES: Final = ("", "-journal", "-wal")
 """Half of the files is worth nothing: a database without its hot journal is torn, and passes every check of its own."""
 
 
@@ -85,14 +84,6 @@ class Files(dict[str, bytes]):
     def of(cls, path: Path) -> Files:
         files = {suffix: path.with_name(path.name + suffix) for suffix in SUFFIXES}
         return cls({suffix: file.read_bytes() for suffix, file in files.items() if file.exists()})
-
-    @property
-    def alike(self) -> Files:
-        """The same for all files that SQLite reads alike: a journal that begins with a zero was never synced. It is not
-        rolled back, and what else is in it depends on a random number.
-        """
-        journal = self.get(JOURNAL, b"")
-        return Files(self | {JOURNAL: journal[:1]}) if journal.startswith(b"\0") else self
 
     def put(self, path: Path) -> Path:
         """These files and no other where the database ``path`` is to lie; the path again."""

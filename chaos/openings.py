@@ -73,7 +73,7 @@ def check_opening(
     did["kept" if experiment.kept else "lost"] += 1
     if server is not None:
         did["forked"] += 1
-    files = experiment.kept, Files.of(subject.path).alike
+    files = experiment.kept, Files.of(subject.path)
     if files in shelf.sound:
         return
     left = look(subject, subject.path)

@@ -14,8 +14,8 @@ class Shelf:
     """Of the scene that was prepared last.
 
     Its other experiments start from a copy of its file: ``content``, None if there is none; ``found`` is what making it
-    has shown. ``sound`` are files that dead processes have left and that were right in every respect: who leaves the
-    like again, where the same is wanted of them, is not asked all of it again.
+    has shown. ``sound`` are files that dead processes have left and that were right in every respect. A file is its
+    bytes: who leaves the same ones again, where the same is wanted of them, is not asked all of it again.
     """
 
     key: object = None

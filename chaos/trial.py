@@ -54,7 +54,7 @@ def check(
         did["forked"] += 1
     if experiment.tight:
         did["journals rolled back"] += isinstance(standing, str)
-    left = (experiment.change, want), Files.of(subject.path).alike
+    left = (experiment.change, want), Files.of(subject.path)
     if left in shelf.sound:
         trial.compare_standing(standing, want)
     else:
