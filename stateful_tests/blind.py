@@ -79,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tox run -e blind --", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="TEXT", help="only those that have one of these in their names")
     parser.add_argument("--kind", choices=list(KINDS), help="only worker.py, or only client.py")
     parser.add_argument("--known", action="store_true", help="judge those of survivors.txt too")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)")
@@ -98,7 +99,8 @@ def _hold(options: argparse.Namespace, folder: Path) -> int:
     reasons = survivors(SURVIVORS.read_text())
     known = [candidate for candidate in made if _key(candidate) in reasons]
     gone = {key for key in reasons if key[0] in kinds} - set(map(_key, known))
-    drawn = (made if options.known else [candidate for candidate in made if candidate not in known])[first - 1 :: step]
+    drawn = [each for each in made if (options.known or each not in known) and _is_chosen(each, options)]
+    drawn = drawn[first - 1 :: step]
     print(f"{len(made)} mutants, {len(known)} of them known to be no fault; {len(drawn)} to judge", flush=True)
     for answer in answers(drawn, options, folder):
         seen[answer.word] += 1
@@ -114,6 +116,10 @@ def _hold(options: argparse.Namespace, folder: Path) -> int:
     for kind, name in sorted(gone):
         print(f"no such    {kind}: {name}: survivors.txt has a reason for an edit that there is no more")
     return 1 if lived or gone else 0
+
+
+def _is_chosen(candidate: Candidate, options: argparse.Namespace) -> bool:
+    return not options.names or any(text in candidate.name for text in options.names)
 
 
 def survivors(text: str) -> dict[tuple[str, str], str]:

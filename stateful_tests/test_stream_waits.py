@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from model.events import event_line
+from model.port import one_line
 from stateful_tests.clog import CLOG, FIRST, clog
 from stateful_tests.playing import UNLIMITED, DieAt
 from stateful_tests.sessions import Sessions
@@ -34,6 +35,14 @@ def test_a_connection_that_is_never_made_is_given_up(sessions: Sessions) -> None
     sessions.knock(TIMEOUT, crowd=True)
     sessions.starve(TIMEOUT)
     sessions.raises()
+
+
+@pytest.mark.parametrize("timeout", [1, 60, 0.5, 0.001], ids=str)
+def test_a_short_timeout_and_a_whole_one_are_timeouts(sessions: Sessions, timeout: float) -> None:
+    sessions.knock(timeout, crowd=False)
+    error = sessions.raises()
+    if isinstance(error, ValueError | TypeError):
+        sessions.fail(f"run_client refuses {timeout!r} seconds: {one_line(error)}")
 
 
 @pytest.mark.parametrize("part", [b"", b"E", b"EVENT 1 5", b"x" * 64])

@@ -149,6 +149,8 @@ SESSIONS: Final = (
         BOUNDS,
         ((f"{BOUNDED}        await writer", "async with asyncio.timeout(None):\n        await writer"),),
     ),
+    Mutant("a second is no timeout", BOUNDS, (("and 0 < timeout <", "and 1 < timeout <"),)),
+    Mutant("an int is no timeout", BOUNDS, (("type(timeout) is int or ", ""),)),
     Mutant("the wait to close has no end", BOUNDS, (("[closed], timeout=timeout", "[closed], timeout=None"),)),
     Mutant("what cannot be sent is waited for after the timeout", BOUNDS, ((ABORT, "pass"),)),
     Mutant("timeout bounds the whole session", NOT_THE_SUM, ((SESSION, f"{BOUNDED}            {SESSION}"),)),
