@@ -218,7 +218,7 @@ class _Desk:
         return _answer(candidate, verdict, time.monotonic() - started)
 
     def end(self) -> None:
-        for examiner in self.examiners.values():
+        for examiner in list(self.examiners.values()):  # the thread, if it still judges, takes out one that has ended
             examiner.end()
 
 
