@@ -52,11 +52,17 @@ def record(known: Killers) -> None:
 
 
 def early(known: Killers, kind: str, name: str) -> tuple[str, ...]:
-    """The checks to begin with: those that found this one, then those that have found most of its kind."""
-    mutants = known.get(kind, {})
-    own = filter(None, mutants.get(name, {}).values())
-    often = Counter(check for layers in mutants.values() for check in layers.values() if check)
-    return tuple(dict.fromkeys([*own, *(check for check, _ in often.most_common())]))
+    """The checks to begin with: those that found this one, then those that have found most of its kind; of each, the
+    first layer's, which take the least time.
+    """
+    mutants = {other: _checks(layers) for other, layers in known.get(kind, {}).items()}
+    often = Counter(check for checks in mutants.values() for check in checks[:1])
+    return tuple(dict.fromkeys([*mutants.get(name, ()), *(check for check, _ in often.most_common())]))
+
+
+def _checks(layers: Mapping[str, str | None]) -> list[str]:
+    """Those that found it, in the order of the layers."""
+    return [check for layer in LAYERS if (check := layers.get(layer))]
 
 
 def holds(known: Killers, kind: str, name: str, found: Mapping[str, str]) -> bool:

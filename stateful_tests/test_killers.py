@@ -62,3 +62,9 @@ def test_what_finds_most_comes_first() -> None:
     assert killers.early(known, "worker", "a") == ("x", "y")
     assert killers.early(known, "worker", "new") == ("y", "x")
     assert killers.early(known, "client", "a") == ()
+
+
+def test_of_each_the_first_layer_comes_first() -> None:
+    known: killers.Killers = {"worker": {name: {"atomicity": "z", "contract": name} for name in ("a", "b")}}
+    assert killers.early(known, "worker", "b") == ("b", "z", "a")
+    assert killers.early(known, "worker", "new") == ("a", "b")
