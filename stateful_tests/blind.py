@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import itertools
 import os
 import re
 import shutil
@@ -21,7 +22,7 @@ from typing import Final
 
 from model import scratch
 from model.contract import KINDS
-from stateful_tests.exam import Answer, Candidate, answers
+from stateful_tests.exam import Answer, Candidate, answers, is_named
 from stateful_tests.options import ROOT
 
 SWAPS: Final = (
@@ -99,7 +100,7 @@ def _hold(options: argparse.Namespace, folder: Path) -> int:
     reasons = survivors(SURVIVORS.read_text())
     known = [candidate for candidate in made if _key(candidate) in reasons]
     gone = {key for key in reasons if key[0] in kinds} - set(map(_key, known))
-    drawn = [each for each in made if (options.known or each not in known) and _is_chosen(each, options)]
+    drawn = [each for each in made if (options.known or each not in known) and is_named(each, options)]
     drawn = drawn[first - 1 :: step]
     print(f"{len(made)} mutants, {len(known)} of them known to be no fault; {len(drawn)} to judge", flush=True)
     for answer in answers(drawn, options, folder):
@@ -116,10 +117,6 @@ def _hold(options: argparse.Namespace, folder: Path) -> int:
     for kind, name in sorted(gone):
         print(f"no such    {kind}: {name}: survivors.txt has a reason for an edit that there is no more")
     return 1 if lived or gone else 0
-
-
-def _is_chosen(candidate: Candidate, options: argparse.Namespace) -> bool:
-    return not options.names or any(text in candidate.name for text in options.names)
 
 
 def survivors(text: str) -> dict[tuple[str, str], str]:
@@ -171,7 +168,7 @@ def _name(text: str, mutated: str) -> str:
 
 def _alike(some: Sequence[str], others: Sequence[str]) -> int:
     """How many lines are the same from the first on."""
-    return next((number for number, (a, b) in enumerate(zip(some, others, strict=False)) if a != b), 0)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(some, others, strict=False)))
 
 
 def _key(candidate: Candidate) -> tuple[str, str]:

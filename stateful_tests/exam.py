@@ -111,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _hold(options: argparse.Namespace, folder: Path) -> int:
-    candidates = [each for each in _candidates(folder) if _is_chosen(each, options)]
+    known = killers.read()
+    candidates = [each for each in _candidates(folder) if _is_chosen(each, options, known)]
     started, given = time.monotonic(), list[Answer]()
     try:
         for answer in answers(candidates, options, folder):
@@ -149,14 +150,19 @@ def _wanted(mutant: Mutant) -> str:
     return "valid" if mutant.equivalent else "invalid"
 
 
-def _is_chosen(candidate: Candidate, options: argparse.Namespace) -> bool:
+def _is_chosen(candidate: Candidate, options: argparse.Namespace, known: killers.Killers) -> bool:
     """Shipped and canary are judged in any case: without them nothing is shown."""
     if options.kind and candidate.kind != options.kind:
         return False
     if candidate.name in ("shipped", CANARY):
         return True
-    if options.rest and killers.is_whole(killers.read(), candidate.kind, candidate.name):
+    if options.rest and killers.is_whole(known, candidate.kind, candidate.name):
         return False
+    return is_named(candidate, options)
+
+
+def is_named(candidate: Candidate, options: argparse.Namespace) -> bool:
+    """Is it one of those that the command line asks for?"""
     return not options.names or any(text in candidate.name for text in options.names)
 
 

@@ -58,9 +58,10 @@ def test_a_missed_one_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: 
     assert said.endswith("exam: failed\n")
 
 
-def test_the_rest_is_what_no_run_has_asked_every_layer_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"worker": {"whole": dict.fromkeys(LAYERS), "half": {"contract": "a check"}, CANARY: dict.fromkeys(LAYERS)}}
-    monkeypatch.setattr(killers, "read", lambda: known)
+def test_the_rest_is_what_no_run_has_asked_every_layer_about() -> None:
+    known: killers.Killers = {
+        "worker": {"whole": dict.fromkeys(LAYERS), "half": {"contract": "a check"}, CANARY: dict.fromkeys(LAYERS)}
+    }
     options = exam._parser().parse_args(["--full", "--rest"])
     candidates = [answer(name, "invalid", "").candidate for name in (CANARY, "whole", "half", "new")]
-    assert [each.name for each in candidates if exam._is_chosen(each, options)] == [CANARY, "half", "new"]
+    assert [each.name for each in candidates if exam._is_chosen(each, options, known)] == [CANARY, "half", "new"]
