@@ -87,11 +87,13 @@ class Gate:
         chosen = option.keyword or option.markexpr or option.deselect or option.ignore or option.ignore_glob
         again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
         partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-        ended = exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or reason_file(config).exists()
-        names = {status.value: status.name.lower().replace("_", " ") for status in pytest.ExitCode}
-        early = f"pytest ended early: {names.get(exitstatus, f'status {exitstatus}')}"
-        early = reason_file(config).read_text() if reason_file(config).exists() else early
-        return ["only a part of the checks was chosen"] * bool(partial) + [early] * ended
+        reasons = ["only a part of the checks was chosen"] * bool(partial)
+        if (file := reason_file(config)).exists():
+            reasons.append(file.read_text())
+        elif exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            names = {status.value: status.name.lower().replace("_", " ") for status in pytest.ExitCode}
+            reasons.append(f"pytest ended early: {names.get(exitstatus, f'status {exitstatus}')}")
+        return reasons
 
     # --- what is written ----------------------------------------------------------------------------------------------
 
