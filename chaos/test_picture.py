@@ -16,7 +16,7 @@ from chaos.campaign import Found, Outcome, Plan
 from chaos.inbox import Inbox, Request
 from chaos.killer import ROOT
 from chaos.picture import of_kills, put
-from chaos.test_aftermath import ADDED, FINISHED, GOT, RETAKEN, TWICE, left
+from chaos.test_aftermath import ADDED, FINISHED, FIRST, GOT, RETAKEN, TWICE, left
 from chaos.test_main import NEVER_REFUSES, module
 from chaos.timeline import timeline
 from chaos.weather import Weather
@@ -72,6 +72,16 @@ def test_the_wrong_call_is_marked() -> None:
     (wrong,) = (shown["items"][number] for number in shown["wrong"])
     assert (wrong[1], shown["job"], shown["lanes"][wrong[0]]["name"]) == ("finish", "a", "p4")
     assert [(lease[5], lease[7]) for lease in of(shown, "lease")] == [(1, "claimed again"), (2, "held to the end")]
+
+
+def test_a_finish_that_was_called_late_ends_its_lease() -> None:
+    over = 28 * MS
+    clock = {"at": over, "process": "", "note": "clock", "now_ms": FIRST.lease_until}
+    shown = timeline(left(ADDED, GOT, FINISHED), (clock,), "a storm")
+    (lease,), (finish,) = of(shown, "lease"), of(shown, "finish")
+    assert finish[2] > (over - 10 * MS) // 1000, "the lease was over when it was called, not when its caller looked"
+    assert lease[2] <= finish[2] <= lease[3] <= finish[3]
+    assert lease[7] == "finished: 'done'"
 
 
 NOTES = (

@@ -93,9 +93,12 @@ class _Timeline:
                 yield [self.number[claim.process], "lease", *span, job_id, ticket.token, text, how]
 
     def _end(self, ticket: Ticket, later: int, finish: Call[Finish, Return] | None) -> tuple[int, str]:
-        """When a lease has ended, and how; its job may be claimed again before its finish has returned."""
+        """When a lease has ended, and how; its job may be claimed again before its finish has returned.
+
+        A finish is in time by the clock that its caller has read, perhaps a while before the call.
+        """
         over = self._passed(ticket.lease_until)
-        if finish and finish.invoked <= min(over, later):
+        if finish and finish.op.now_ms < ticket.lease_until and finish.invoked <= later:
             return min(finish.returned or self.end, later), f"finished: {show(finish.reply or Return(None))}"
         end, how = min((over, "over on the queue's clock"), (later, "claimed again"))
         return end, how if end < self.end else "held to the end"
