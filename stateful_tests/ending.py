@@ -64,6 +64,7 @@ class Ending:
         self.first_done = [self.folder / f"first-{_digest(item.nodeid)}" for item in session.items if is_first(item)]
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        faulthandler.cancel_dump_traceback_later()
         if (done := self.folder / f"first-{_digest(nodeid)}") in self.first_done:
             done.touch()
 
