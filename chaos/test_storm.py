@@ -5,6 +5,7 @@ of one stream, one after another, killed and sent everything again.
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -50,6 +51,7 @@ def test_a_storm_loses_and_doubles_nothing(
         folder = tmp_path / f"{number}"
         folder.mkdir()
         check(weather, Queue(worker, folder / "queue.db"), worker_path, seed + number, did, show)
+        shutil.rmtree(folder)
 
 
 def test_a_storm_of_receivers_loses_and_doubles_nothing(
@@ -68,3 +70,4 @@ def test_a_storm_of_receivers_loses_and_doubles_nothing(
         folder.mkdir()
         weather = replace(usual, events=500, kills=6, resends=50) if quick else usual
         stream_storm.check(weather, folder / "store.db", client_path, seed + number, did, show)
+        shutil.rmtree(folder)

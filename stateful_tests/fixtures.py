@@ -144,12 +144,15 @@ def position(request: pytest.FixtureRequest) -> Position:
 
 @pytest.fixture
 def soak(request: pytest.FixtureRequest, position: Position) -> Iterator[int]:
-    """Round numbers: just 0, or under the soak profile as many as there is time for; with a token, only its own."""
+    """Round numbers: just 0, or under the soak profile as many as there is time for; with a token, only its own.
+
+    Each check that goes on in rounds has the same share of the time.
+    """
     option = request.config.option
     if option.again:
         numbers: Iterable[int] = [position.number() if position.wanted else 0]
     else:
-        numbers = rounds(option.soak_until, Path(option.base), request.node.name)
+        numbers = rounds(option.share * option.soak_s, Path(option.base), request.node.name)
     return _noted(numbers, position)
 
 
@@ -163,6 +166,6 @@ def _noted(numbers: Iterable[int], position: Position) -> Iterator[int]:
 def states_done(request: pytest.FixtureRequest) -> Callable[[int], None]:
     """Call it with the number of states done so far: the soak profile shows it now and then."""
     option = request.config.option
-    if not option.soak_until:
+    if not option.soak_s:
         return lambda _: None
     return functools.partial(note, Path(option.base), "states", request.node.name)

@@ -41,8 +41,8 @@ class Gate:
 
     def pytest_sessionstart(self) -> None:
         option = self.config.option
-        if option.soak_until:
-            self._stack.enter_context(progress(option.soak_until, Path(option.base)))
+        if option.soak_s:
+            self._stack.enter_context(progress(option.soak_s, Path(option.base)))
 
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         self.collected.update(ids)

@@ -1,7 +1,7 @@
-"""The pytest plugin: ``--gate``, ``--worker``, ``--client``, ``--seed``, profiles, and the verdict at the end.
+"""The pytest plugin: the options of the gate, and all that has to be settled before anything is collected.
 
-pytest is the only runner: xdist spreads the checks, JUnit reports them. A check is a test that carries the mark
-``layer``; under ``--gate`` only these run. Whatever random choice a check makes, it makes from the fixture ``seed``.
+pytest loads it wherever Fencepost is installed. It has its say in a gate and in a run of the project's own tests
+(``running``); any other pytest is none of its business.
 """
 
 from __future__ import annotations
@@ -9,35 +9,23 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
-from collections import Counter
-from collections.abc import Generator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from model import scratch
 from model.contract import KINDS
-from model.counterexample import Violation
 from stateful_tests import options, results
-from stateful_tests.checks import comes_first, is_first, kind_of, layer_of, sample
 from stateful_tests.doing import DOING, Writer
-from stateful_tests.ending import UNRULY, Ending, Unruly, reason_file
+from stateful_tests.ending import Ending, reason_file
 from stateful_tests.gate import Gate
-from stateful_tests.lockstep import Transcript
-from stateful_tests.options import PROFILES, ROOT
-from stateful_tests.position import Position
-from stateful_tests.verdict import LAYERS
+from stateful_tests.options import ROOT
 from stateful_tests.watch import watched
 
-pytest_plugins = ["stateful_tests.fixtures", "stateful_tests.browser"]
-
 SETTINGS: Final = ROOT / "pyproject.toml"
-SOAK_MINUTES: Final = 10.0
-CONTRACT_S: Final = 40
-"""How long a check of the contract may take: many times what the longest does, and so few that a hang is soon plain."""
 SETTLED: Final = "fencepost"
+SOAK_MINUTES: Final = 10.0
 LOOKS: Final = ("collectonly", "version", "markers", "showfixtures", "show_fixtures_per_test", "cacheshow")
 """With one of these options pytest runs no test."""
 
@@ -49,17 +37,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Settle what would make every check fail alike, before any of them runs."""
-    if is_xdist_worker(config) or hasattr(config.option, "folder"):
-        return None
-    if config.inipath != SETTINGS:
-        # pytest took a path on the command line, such as that of --worker, for the place to look for its settings.
-        command = [sys.executable, "-m", "pytest", "-c", str(SETTINGS), *config.invocation_params.args]
-        os.execv(sys.executable, command)  # noqa: S606 - the same command, told where its settings are
     option = config.option
+    if is_xdist_worker(config) or hasattr(option, "folder") or not _is_ours(config):
+        return None
     if option.gate and option.help:
         sys.stdout.write(options.HELP)
         return 0
-    if not (problem := options.settle(option, config.invocation_params.dir)):
+    if config.inipath != SETTINGS and not option.inifilename:
+        # pytest took a path on the command line, such as that of --worker, for the place to look for its settings.
+        command = [sys.executable, "-m", "pytest", "-c", str(SETTINGS), *config.invocation_params.args]
+        os.execv(sys.executable, command)  # noqa: S606 - the same command, told where its settings are
+    problem = options.settle(option, config.invocation_params.dir)
+    if config.inipath != SETTINGS:
+        problem = f"-c {option.inifilename}: the settings are {SETTINGS.name} of {ROOT}, and no others"
+    if not problem:
         if not option.gate or any(getattr(option, name, None) for name in LOOKS):
             return None
         return watched(option, lambda: config.hook.pytest_cmdline_main(config=config))
@@ -71,19 +62,34 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return 2
 
 
+def _is_ours(config: pytest.Config) -> bool:
+    """A gate, or a run of the project's own tests: any other pytest in this environment is none of our business."""
+    option = config.option
+    return option.gate or config.inipath == SETTINGS or any(getattr(option, name) is not None for name in KINDS)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "layer(name): a check of this layer of the gate")
-    config.addinivalue_line("markers", "first: a check that nothing may run before or beside")
     option = config.option
     if is_xdist_worker(config):
+        if SETTLED not in config.workerinput:  # type: ignore[attr-defined]
+            return
         vars(option).update(config.workerinput[SETTLED])  # type: ignore[attr-defined]
         if option.gate:
             config.pluginmanager.register(Ending(config), "fencepost-ending")
             _keep_steps(config, config.workerinput["workerid"])  # type: ignore[attr-defined]
+    elif _is_ours(config):
+        _prepare(config)
+    else:
         return
+    config.pluginmanager.import_plugin("stateful_tests.running")
+
+
+def _prepare(config: pytest.Config) -> None:
+    """The folder of the run, and those who watch over a gate."""
+    option = config.option
     option.base = option.basetemp
-    option.soak_until = time.time() + 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
+    option.soak_s = 60 * (option.minutes or SOAK_MINUTES) if option.profile == "soak" else 0.0
     if option.basetemp is None:
         option.base = option.basetemp = scratch.make()
         config.add_cleanup(lambda: shutil.rmtree(option.base, ignore_errors=True))
@@ -101,87 +107,8 @@ def _keep_steps(config: pytest.Config, process: str) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """The tests of the harness wait for other processes half of their time; the checks of a gate do not."""
-    return None if config.option.gate else 2 * (os.cpu_count() or 1)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - xdist's, without types
-    """Hand the settled options to a process of xdist, which parses the command line anew."""
-    option = node.config.option
-    names = (*KINDS, "judged", "seed", "profile", "first", "again", "soak_until", "examples", "regressions")
-    settled = {name: getattr(option, name) for name in names}
-    node.workerinput[SETTLED] = {**settled, "base": str(option.base), "folder": str(getattr(option, "folder", ""))}
+    return 2 * (os.cpu_count() or 1) if _is_ours(config) and not config.option.gate else None
 
 
 def is_xdist_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A gate does not read test files that have no check: to collect them costs more than a few of its checks."""
-    if config.option.gate and collection_path.suffix == ".py" and b"layer(" not in collection_path.read_bytes():
-        return True
-    return None
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "shard" in metafunc.fixturenames:
-        metafunc.parametrize("shard", range(PROFILES[metafunc.config.option.profile].shards))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if layer := layer_of(item):
-            item.user_properties.append(("layer", layer))
-            item.user_properties.append(("kind", kind_of(item)))
-        if config.option.soak_until and {"soak", "states_done"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.timeout(0))
-        elif layer == "contract" and config.option.gate and config.option.timeout is None and not is_first(item):
-            item.add_marker(pytest.mark.timeout(CONTRACT_S))
-    if config.option.gate:
-        checks = [item for item in items if layer_of(item) and kind_of(item) in config.option.judged]
-        checks = sample(checks, config.option)
-        chosen = set(checks)
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = sorted(checks, key=_place)
-
-
-def _place(item: pytest.Item) -> tuple[bool, bool, int]:
-    return not is_first(item), not comes_first(item), LAYERS.index(layer_of(item))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A violation is reported as its own text, and as data beside it."""
-    report = yield
-    report.user_properties = [(name, _plain(value)) for name, value in report.user_properties]
-    violation = find_violation(call.excinfo.value) if call.excinfo else None
-    if violation is not None:
-        report.longrepr = str(violation)
-        data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin", "story")}
-        report.user_properties.append(("violation", data))
-        item.user_properties.append((results.OUTCOME, "violation"))
-        if isinstance(violation, Unruly):
-            report.user_properties.append((UNRULY, True))
-    elif report.failed and (writer := item.config.pluginmanager.get_plugin("fencepost-steps")):
-        report.user_properties.append(("doing", writer.now()))
-    return report
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a check notes down
-    """What xdist can send and JUnit can print."""
-    if isinstance(value, Counter):
-        return dict(value)
-    return str(value) if isinstance(value, Transcript | Position) else value
-
-
-def find_violation(error: BaseException) -> Violation | None:
-    """The violation itself, or the first one in a group: what was seen once was seen."""
-    if isinstance(error, Violation):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(find_violation, error.exceptions)), None)
-    return None

@@ -1,4 +1,4 @@
-"""Checks that go on until a moment in time, and the line that says how far they are."""
+"""Checks that go on for a given time, and the line that says how far they are."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-EVERY_SECONDS = 10.0
+EVERY_S: Final = 10.0
 
 
-def rounds(until: float, folder: Path, name: str) -> Iterator[int]:
-    """0, 1, 2, … until ``until`` (seconds since the epoch) has passed; at least one. Each ended round is noted."""
+def rounds(seconds: float, folder: Path, name: str) -> Iterator[int]:
+    """0, 1, 2, … until so many seconds have passed; at least one. Each ended round is noted."""
+    until = time.monotonic() + seconds
     for number in itertools.count():
         yield number
-        if time.time() >= until:
+        if time.monotonic() >= until:
             return
         note(folder, "rounds", name, number + 1)
 
@@ -28,15 +30,15 @@ def note(folder: Path, what: str, name: str, count: int) -> None:
 
 
 @contextlib.contextmanager
-def progress(until: float, folder: Path) -> Iterator[None]:
+def progress(seconds: float, folder: Path) -> Iterator[None]:
     """Every ten seconds a plain line on stderr: time gone, time in all, rounds and states done so far."""
-    started, stop = time.time(), threading.Event()
+    started, stop = time.monotonic(), threading.Event()
 
     def report() -> None:
-        while not stop.wait(EVERY_SECONDS):
+        while not stop.wait(EVERY_S):
             ended, states = (_noted(folder, what) for what in ("rounds", "states"))
-            gone, whole = time.time() - started, until - started
-            sys.stderr.write(f"\nsoak: {gone:.0f} of {whole:.0f} s, {ended:,} rounds, {states:,} states")
+            gone = time.monotonic() - started
+            sys.stderr.write(f"\nsoak: {gone:.0f} of {seconds:.0f} s, {ended:,} rounds, {states:,} states")
             sys.stderr.flush()
 
     thread = threading.Thread(target=report, daemon=True)

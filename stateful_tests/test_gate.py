@@ -185,7 +185,7 @@ def test_the_latest_results_are_the_last(tmp_path: Path) -> None:
 
 
 def test_an_import_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(options, "IMPORT_SECONDS", 1)
+    monkeypatch.setattr(options, "IMPORT_S", 1)
     file = tmp_path / "theirs.py"
     file.write_text("while True: pass")
     assert options._import_problem(file, "worker").endswith("does not import: still busy after 1 s")
@@ -257,3 +257,70 @@ def test_an_odd_end_of_pytest_is_unknown(tmp_path: Path, monkeypatch: pytest.Mon
     run = gate(tmp_path, "-p", "stopper")
     assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
     assert ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0].get("errors") == "1"  # noqa: S314 - our own file
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """A folder with settings and a test of somebody else's."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -q\n")
+    (tmp_path / "test_theirs.py").write_text(
+        "import warnings\n\ndef test(tmp_path):\n"
+        "    warnings.warn('old', DeprecationWarning)\n    assert 'pytest-of-' in str(tmp_path)\n"
+    )
+    return tmp_path
+
+
+def beside(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What pytest does there, where Fencepost is installed."""
+    return subprocess.run(  # noqa: S603 - pytest
+        [sys.executable, "-m", "pytest", "-p", "stateful_tests.plugin", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env=environment(folder) | {"PYTHONPATH": str(ROOT), "PYTEST_DEBUG_TEMPROOT": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("processes", ["-n0", "-n1"])
+def test_any_other_pytest_is_left_alone(theirs: Path, processes: str) -> None:
+    done = beside(theirs, processes)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "1 passed, 1 warning" in done.stdout
+
+
+def test_a_gate_has_settings_of_its_own(theirs: Path) -> None:
+    done = beside(theirs, "--gate", "-c", "pytest.ini", "--results", str(theirs / "runs"))
+    assert done.returncode == 2
+    assert (
+        done.stderr.splitlines()[0]
+        == f"fencepost: -c pytest.ini: the settings are pyproject.toml of {ROOT}, and no others"
+    )
+    assert done.stderr.splitlines()[1:] == ["verdict: unknown"]
+
+
+def test_a_check_that_judges_nothing_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "test_nothing.py").write_text("import pytest\n\n@pytest.mark.layer('contract')\ndef test(): pass\n")
+    done = beside(tmp_path, "-c", str(ROOT / "pyproject.toml"), "-n0", "test_nothing.py")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "a check of the layer contract that asks for no module" in done.stderr
+
+
+SOAKED = """
+import time
+import pytest
+
+@pytest.mark.layer("storm")
+@pytest.mark.parametrize("check", ["one", "other"])
+def test(worker, soak, check):
+    assert sum(1 for _ in soak if time.sleep(0.05) is None) > 2
+"""
+
+
+def test_checks_that_soak_share_the_time(tmp_path: Path) -> None:
+    (tmp_path / "test_soaked.py").write_text(SOAKED)
+    settings = ("-c", str(ROOT / "pyproject.toml"), "-n0", "--profile", "soak", "--minutes", "0.02")
+    done = beside(tmp_path, *settings, "test_soaked.py")
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout
