@@ -54,8 +54,8 @@ class Plan:
         return ", ".join(map(str, self.modules.values()))
 
     def task(self, job: int, folder: Path) -> Task:
-        """Of as many jobs as there are processors, each keeps to one, with all that it forks: who is woken on another's
-        waits there while his own is idle.
+        """Where there are as many jobs as processors, each job and all that it forks keeps to one of them: a process
+        that is woken on another's waits there while its own is idle.
         """
         cpus = processors()
         return Task(
@@ -150,10 +150,10 @@ class _Team:
         self.half_said = [b""] * plan.jobs
         self.lost = False
         self.runners: list[Child] = []
-        stack.callback(self._dismiss)
-        for job in range(plan.jobs):
-            runner = stack.enter_context(running("chaos.runner"))
-            self.runners.append(runner)
+        for _ in range(plan.jobs):
+            self.runners.append(stack.enter_context(running("chaos.runner")))
+        stack.callback(self._dismiss)  # before they are killed
+        for job, runner in enumerate(self.runners):
             tell(runner, json.dumps(asdict(plan.task(job, folder))).encode() + b"\n")
 
     def work(self, progress: Callable[[Outcome], object]) -> None:

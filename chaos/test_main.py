@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from chaos import __main__ as chaos
-from chaos import killer, storms, storms_child, stream_experiments, stream_weather
+from chaos import campaign, killer, storms, storms_child, stream_experiments, stream_weather
 from chaos.campaign import INTERRUPTED, Found, Plan, processors
 from chaos.company import vary
 from chaos.experiments import EXPERIMENTS, QueueExperiment
@@ -569,6 +569,25 @@ def test_an_interrupted_run_leaves_nothing(name: str, ending: signal.Signals, tm
         assert out.splitlines()[-2:] == ["stopped  interrupted", "verdict: unknown"]
         assert "Traceback" not in err
         nothing_is_left(process.pid, path, offspring)
+
+
+def test_an_interrupted_run_lets_its_processes_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    killers = list[killer.Child]()
+
+    @contextlib.contextmanager
+    def started(name: str) -> Iterator[killer.Child]:
+        with killer.running(name) as child:
+            killers.append(child)
+            yield child
+
+    def interrupt(outcome: campaign.Outcome) -> None:
+        if outcome.kills:
+            raise campaign.Interrupted
+
+    monkeypatch.setattr(campaign, "running", started)
+    plan = Plan({"worker": SHIPPED}, 1, ["first-claim.after-claim"], jobs=2, minutes=5)
+    assert campaign.carry_out(plan, interrupt).stopped == INTERRUPTED
+    assert [child.process.returncode for child in killers] == [0, 0]
 
 
 @pytest.mark.parametrize("name", ENDLESS)
