@@ -57,8 +57,8 @@ class Order:
 class Word:
     """The line with this number begins, or does something that it must not.
 
-    ``unruly``: nothing else that runs in such a process can be relied on. ``reply``: what it does is an answer, which
-    is for other checks to judge.
+    ``unruly``: nothing else that runs in such a process can be relied on. ``reply``: it is not what this check is
+    about: an answer, which is for others to judge, or it cannot be seen what the line did.
     """
 
     at: int
@@ -96,13 +96,21 @@ def obey(order: Order) -> Iterator[Word]:
             ours = line.startswith("hasattr") or not isinstance(error, Exception)
             yield Word(at, f"raises {one_line(error)}, must return", reply=not ours)
             return
-        if does := before.unlike(names):
-            yield Word(at, does, unruly=True)
-            return
-        if does := _beside(kind):
-            yield Word(at, does)
+        if word := _seen(at, kind, before, names):
+            yield word
             return
     yield Word(len(order.lines))
+
+
+def _seen(at: int, kind: Kind, before: Surroundings, names: dict[str, Any]) -> Word | None:
+    """What the line has done beside its work, if anything."""
+    try:
+        if does := before.unlike(names):
+            return Word(at, does, unruly=True)
+        does = _beside(kind)
+    except Exception as error:  # noqa: BLE001 - an error of the look is not held against the module
+        return Word(at, f"cannot be looked at: {one_line(error)}", reply=True)
+    return Word(at, does) if does else None
 
 
 class Surroundings:

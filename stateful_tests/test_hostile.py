@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,8 +15,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from model.contract import CLIENT
-from stateful_tests import visit
+from stateful_tests import footprint, visit
 from stateful_tests.ending import Unruly
+from stateful_tests.footprint import Order, Word
 from stateful_tests.test_gate import environment
 
 ROOT: Final = Path(__file__).parent.parent
@@ -219,3 +222,14 @@ def test_processes_that_end_are_given_up(tmp_path: Path) -> None:
     assert (status, said[-1]) == (2, "verdict: unknown")
     assert "given up after 3 checks that did not come back" in verdict["unanswered"]
     assert errors_and_failures(tmp_path) == (True, False)
+
+
+def test_an_error_of_the_look_is_not_held_against_the_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = Order("worker", str(ROOT / "worker.py"), str(tmp_path), "", ["import worker"])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(footprint, "_beside", lambda _: 1 // 0)
+    monkeypatch.setattr(footprint.Surroundings, "unlike", lambda *_: "")
+    word = list(footprint.obey(order))[-1]
+    assert word == Word(0, "cannot be looked at: ZeroDivisionError: integer division or modulo by zero", reply=True)
+    gc.unfreeze()
