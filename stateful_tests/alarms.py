@@ -19,7 +19,7 @@ from typing import Final
 
 from model.contract import KINDS
 from stateful_tests.hardship import RUNS, Place, load, places
-from stateful_tests.options import PROFILES, ROOT
+from stateful_tests.options import PROFILES, ROOT, positive
 from stateful_tests.verdict import EXIT_STATUS
 
 RIGHT: Final = ROOT / "stateful_tests" / "mutants" / "right"
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     cores = os.cpu_count() or 1
     parser = argparse.ArgumentParser(prog="tox run -e alarms --", description=DESCRIPTION)
-    parser.add_argument("--times", type=_positive, default=30, metavar="N", help="how many gates (30)")
+    parser.add_argument("--times", type=positive, default=30, metavar="N", help="how many gates (30)")
     parser.add_argument(
         "--seed", type=int, default=1, metavar="N", help="of the first gate; it chooses all else too (1)"
     )
@@ -82,12 +82,6 @@ def _parser() -> argparse.ArgumentParser:
     for kind in KINDS:
         parser.add_argument(f"--{kind}", type=Path, metavar="PATH", help=f"judge this {kind} instead of the right ones")
     return parser
-
-
-def _positive(given: str) -> int:
-    if (number := int(given)) < 1:
-        raise argparse.ArgumentTypeError(f"{given!r} is not a number from 1 on")
-    return number
 
 
 def _folder(given: str) -> Path:

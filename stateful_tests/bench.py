@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from model.contract import Job
 from model.port import Unfit, connect
 from model.queue import Worker, load
+from stateful_tests.options import positive
 from stateful_tests.rates import rates
 
 NOW_MS: Final = 1000
@@ -335,14 +336,6 @@ def parser() -> argparse.ArgumentParser:
         "--memory", type=Path, default=MEMORY, metavar="DIR", help=f"a folder in memory, where there is one ({MEMORY})"
     )
     return form
-
-
-def positive(text: str) -> int:
-    """A count of at least 1."""
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return count
 
 
 def main(argv: Sequence[str] | None = None) -> int:

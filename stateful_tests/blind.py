@@ -23,7 +23,7 @@ from typing import Final
 from model import scratch
 from model.contract import KINDS
 from stateful_tests.exam import Answer, Candidate, answers, is_named
-from stateful_tests.options import ROOT
+from stateful_tests.options import ROOT, positive
 
 SWAPS: Final = (
     (r" < ", " <= "),
@@ -83,17 +83,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="TEXT", help="only those that have one of these in their names")
     parser.add_argument("--kind", choices=list(KINDS), help="only worker.py, or only client.py")
     parser.add_argument("--known", action="store_true", help="judge those of survivors.txt too")
-    parser.add_argument("--part", default="1/1", metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)")
+    parser.add_argument(
+        "--part", type=_part, default=(1, 1), metavar="I/N", help="only each N-th mutant, from the I-th on (1/1)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
     parser.add_argument(
-        "--jobs", type=int, default=2 * (os.cpu_count() or 1), metavar="N", help="gates at once (two a core)"
+        "--jobs", type=positive, default=2 * (os.cpu_count() or 1), metavar="N", help="gates at once (two a core)"
     )
     parser.set_defaults(full=False, profile="ci")
     return parser
 
 
+def _part(given: str) -> tuple[int, int]:
+    try:
+        first, step = map(positive, given.split("/"))
+    except (ValueError, argparse.ArgumentTypeError):
+        first, step = 2, 1
+    if first > step:
+        raise argparse.ArgumentTypeError(f"{given!r} is not I/N with I from 1 to N")
+    return first, step
+
+
 def _hold(options: argparse.Namespace, folder: Path) -> int:
-    first, step = map(int, options.part.split("/"))
+    first, step = options.part
     kinds = [options.kind] if options.kind else list(KINDS)
     seen, lived = Counter[str](), list[Answer]()
     made = [candidate for kind in kinds for candidate in _candidates(kind, folder)]

@@ -27,7 +27,7 @@ from stateful_tests.examiner import Examiner, Order
 from stateful_tests.mutants import Mutant, Unappliable
 from stateful_tests.mutants.clients import CLIENTS
 from stateful_tests.mutants.workers import WORKERS
-from stateful_tests.options import ROOT
+from stateful_tests.options import ROOT, positive
 from stateful_tests.verdict import LAYERS
 
 RIGHT: Final = ROOT / "stateful_tests" / "mutants" / "right"
@@ -103,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of every gate (1)")
     parser.add_argument(
-        "--jobs", type=int, default=2 * (os.cpu_count() or 1), metavar="N", help="gates at once (two a core)"
+        "--jobs", type=positive, default=2 * (os.cpu_count() or 1), metavar="N", help="gates at once (two a core)"
     )
     parser.add_argument("--record", action="store_true", help="note in killers.json which checks found what")
     parser.add_argument("--json", metavar="FILE", help="write the answers there, too")

@@ -18,7 +18,7 @@ from model.contract import KINDS
 from stateful_tests.programs import SHIPPED, kept, malformed
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-IMPORT_SECONDS: Final = 30
+IMPORT_S: Final = 30
 
 HELP: Final = """\
 usage: tox run -e gate -- [--worker PATH] [--client PATH] [--profile quick|ci|soak] [--seed N] [--minutes M]
@@ -101,6 +101,13 @@ def add(parser: pytest.Parser) -> None:
     group.addoption("--again", default="", help=argparse.SUPPRESS)  # the token, from python -m stateful_tests.repro
 
 
+def positive(given: str) -> int:
+    """A number from 1 on, for argparse."""
+    if given.isascii() and given.isdigit() and 0 < (number := int(given)) < 10**9:
+        return number
+    raise argparse.ArgumentTypeError(f"{given!r} is not a number from 1 on")
+
+
 def _minutes(given: str) -> float:
     minutes = float(given)
     if not 0 < minutes < float("inf"):
@@ -154,10 +161,10 @@ def _import_problem(path: Path, kind: str) -> str:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         try:
             done = subprocess.run(  # noqa: S603 - our own module
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=IMPORT_SECONDS, check=False
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=IMPORT_S, check=False
             )
         except subprocess.TimeoutExpired:
-            return f"{path}: does not import: still busy after {IMPORT_SECONDS} s"
+            return f"{path}: does not import: still busy after {IMPORT_S} s"
         said, complaint = (_last_line(file) for file in (out, err))
     if (done.returncode, said) == (0, f"{path} is a {kind} module"):
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,10 @@ def test_a_missing_folder_is_one_line(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_load_is_gone_afterwards(tmp_path: Path) -> None:
     with places([tmp_path], 0) as found, load(2, found):
+        end = time.monotonic() + 40
         while len(list(found[0].folder.glob("load-*"))) < 2:
-            pass
+            assert time.monotonic() < end
+            time.sleep(0.05)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -90,3 +90,19 @@ def test_what_has_a_reason_is_not_judged_again(
         file.write("\n# It was the same.\nclient: open_store: an edit -> of old\n")
     assert blind.main(["--kind", "client", "--known"]) == 1
     assert "no such    client: open_store: an edit -> of old: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", ["0/0", "3/2", "1", "1/2/3", "x"])
+def test_a_wrong_part_is_one_line(capsys: pytest.CaptureFixture[str], wrong: str) -> None:
+    with pytest.raises(SystemExit):
+        blind.main(["--part", wrong])
+    assert f"argument --part: '{wrong}' is not I/N" in capsys.readouterr().err
+
+
+def test_parts_make_the_whole(answered: list[str]) -> None:
+    blind.main(["--kind", "client"])
+    whole = [*answered]
+    answered.clear()
+    for part in ("1/2", "2/2"):
+        blind.main(["--kind", "client", "--part", part])
+    assert sorted(answered) == sorted(whole)

@@ -65,3 +65,10 @@ def test_the_rest_is_what_no_run_has_asked_every_layer_about() -> None:
     options = exam._parser().parse_args(["--full", "--rest"])
     candidates = [answer(name, "invalid", "").candidate for name in (CANARY, "whole", "half", "new")]
     assert [each.name for each in candidates if exam._is_chosen(each, options, known)] == [CANARY, "half", "new"]
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "two"])
+def test_a_wrong_number_of_jobs_is_one_line(capsys: pytest.CaptureFixture[str], wrong: str) -> None:
+    with pytest.raises(SystemExit):
+        exam.main([f"--jobs={wrong}"])
+    assert capsys.readouterr().err.endswith(f"argument --jobs: '{wrong}' is not a number from 1 on\n")
