@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import pytest
+from hypothesis import Phase, settings
 
 from stateful_tests import watch
 from stateful_tests.checks import layer_of
@@ -139,10 +140,12 @@ def _prepare(session: pytest.Session, kind: str, order: Order) -> None:
 
 
 class OnceALayer:
-    """Once a layer has found the module wrong, the rest of it has nothing to add."""
+    """Once a layer has found the module wrong, the rest of it has nothing to add, nor has a shorter program."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
+        settings.register_profile("once a layer", phases=set(Phase) - {Phase.shrink})
+        settings.load_profile("once a layer")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if is_violation(report):

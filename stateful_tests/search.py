@@ -82,7 +82,7 @@ def reproducible(programs: int, steps: int = 1, database: ExampleDatabase | None
         database=database,
         derandomize=False,
         deadline=None,
-        phases=(Phase.generate, Phase.shrink),
+        phases=_allowed(Phase.generate, Phase.shrink),
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
@@ -92,4 +92,9 @@ def reproducible(programs: int, steps: int = 1, database: ExampleDatabase | None
 def saved(database: ExampleDatabase | None) -> settings:
     """Nothing is drawn: what the database holds is tried, whatever profile it was found under."""
     steps = max(profile.steps for profile in PROFILES.values())
-    return settings(reproducible(SAVED, steps, database), phases=(Phase.reuse, Phase.shrink))
+    return settings(reproducible(SAVED, steps, database), phases=_allowed(Phase.reuse, Phase.shrink))
+
+
+def _allowed(*phases: Phase) -> tuple[Phase, ...]:
+    """Those of them that the loaded profile has, too: all, unless a short program would be of no use."""
+    return tuple(phase for phase in phases if phase in settings().phases)
