@@ -70,7 +70,7 @@ def test_the_steps_judge_the_users_file(disk: Path) -> None:
     assert {"verdict.json", "junit.xml"} <= {file.name for file in uploaded(right).iterdir()}
 
     environment = {name: right.steps[name] for name in ("python", "environment")}
-    part = f"--no-header {CLAIMS}"  # a part is enough to be invalid
+    part = f"--no-header\n{CLAIMS}\n"  # a part is enough to be invalid
     wrong = job(disk, worker="worker_wrong.py", profile="quick", seed="1", artifact="mine", arguments=part)
     wrong.steps.update(environment)
     wrong.run(STEPS)
