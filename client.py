@@ -38,7 +38,6 @@ __all__ = [
 
 _T = TypeVar("_T")
 _Fault = Callable[[str], object]
-_Event = tuple[int, int]
 
 
 class Conflict(Exception):

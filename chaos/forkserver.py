@@ -5,8 +5,8 @@ journal along when it ends. It never starts a thread either, so that what it for
 the other when it is imported makes it say ``unsafe`` and end.
 
 Orders come as lines of JSON on stdin, one at a time; on stdout stand the word of the process and then, on a line of its
-own, the status that ``waitpid`` saw, both with its pid in front. When stdin closes, who stands still ends at once, then
-the server; who is on the way to where he should stand has ``HASTE_S`` left.
+own, the status that ``waitpid`` saw, both with its pid in front. When stdin closes, a process that stands still ends
+at once, then the server; one that is on the way to where it should stand has ``HASTE_S`` left.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The receiver: ``python -m chaos.inbox`` takes deliveries over HTTP and keeps each once, in a SQLite file of its own.
+"""The inbox: ``python -m chaos.inbox`` takes deliveries over HTTP and keeps each once, in a SQLite file of its own.
 
 Its first word is the port. A script names the inbox file and says how each request that comes from then on is treated.
 """

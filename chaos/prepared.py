@@ -20,7 +20,7 @@ from model.port import Subject, connect, one_line, perform
 class Case:
     """The operations that prepare a file, and the one that is then faulted; a ``Reopen`` is a call of the opener.
 
-    ``sql`` is what somebody else has done after the setup. ``hot``: he has died before his COMMIT, and left a journal
+    ``sql`` is what another process has done after the setup. ``hot``: it has died before its COMMIT, and left a journal
     that must be rolled back. Without any setup there is no file, unless ``op`` needs one, or ``sql`` is to change it.
     ``idle``: the operation has nothing to change, and need not make any system call that could.
     """
@@ -100,8 +100,8 @@ def prepare(case: Case, subject: Subject[Any, Any]) -> Prepared:
 
 
 def _changed(case: Case, subject: Subject[Any, Any]) -> Files:
-    """The files after somebody's SQL; ``hot``: as he leaves them who dies after a part has gone from the cache to the
-    file.
+    """The files after another process's SQL; ``hot``: as it leaves them when it dies after a part has gone from the
+    cache to the file.
     """
     whole = Files.of(subject.path)
     with contextlib.closing(connect(subject.path)) as con:

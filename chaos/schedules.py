@@ -3,7 +3,7 @@
 Before A's BEGIN, B comes first, whatever A may have read already; if A has a second BEGIN, some order must still
 explain both. Before A's COMMIT, B is refused as locked and nothing of it happens. After A's COMMIT, B is ordered after
 A. In all of it A answers as if nobody had been beside it, unless its hook fails; then what it did is lost or kept as
-the hook table says. A reader who stays makes a COMMIT that is still to come fail as locked; once he has left, A can be
+the hook table says. A reader that stays makes a COMMIT that is still to come fail as locked; once it has left, A can be
 done again.
 """
 
@@ -182,7 +182,7 @@ class _Stage:
         return got, said
 
     def run_under_reader(self, first: sqlite3.Connection) -> None:
-        """A with a reader from its hook on; then, when he has left, A again."""
+        """A with a reader from its hook on; then, when it has left, A again."""
         schedule, op, seen = self.schedule, self.schedule.scene.op, list[str]()
         with contextlib.ExitStack() as stack:
 
@@ -227,7 +227,7 @@ class _Stage:
 
 
 def _reads(stack: contextlib.ExitStack, path: Path) -> str:
-    """A reader who keeps his lock until ``stack`` ends; why there is none, or an empty text."""
+    """A reader that keeps its lock until ``stack`` ends; why there is none, or an empty text."""
     con = stack.enter_context(contextlib.closing(connect(path)))
     try:
         con.execute("PRAGMA busy_timeout = 0").close()

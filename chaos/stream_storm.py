@@ -109,7 +109,7 @@ class Storm:
             reply = str(word[2]) if word[1] == ENDED else ""
             died, killed = not reply or strike_at is not None, False
             if died:
-                # Who is struck down at the end of his last call may have come to his own end before.
+                # One that is struck down at the end of its last call may have come to its own end before.
                 may = (0, -signal.SIGKILL) if reply else (-signal.SIGKILL,)
                 killed = self._died(self._seats.word() if reply else word, *may) != 0
             session.judge(reply, killed=not reply)

@@ -17,7 +17,7 @@ import pytest
 from chaos import stream_storm
 from chaos.killer import ROOT, Unanswered
 from chaos.stream_aftermath import Reading, Unsound
-from chaos.stream_weather import ENDS, Fate, Weather, course, fate, last_line, log
+from chaos.stream_weather import ENDS, Weather, course, fate, last_line, log
 from model import stream
 from model.contract import Raise
 from model.counterexample import Violation
@@ -48,7 +48,8 @@ def test_all_kinds_of_death_are_drawn() -> None:
     fates = [fate(random) for _ in range(300)]
     assert {each.hook for each in fates} == {"", "after-total", "after-commit"}
     assert all(each.strike_in <= each.calls for each in fates)
-    assert sum(each.strike_in > 0 for each in fates) > 50 < fates.count(Fate(fates[-1].calls)) + 100
+    assert sum(each.strike_in > 0 for each in fates) > 50
+    assert sum(not each.hook and not each.strike_in for each in fates) > 20, "some live"
 
 
 @pytest.mark.parametrize("end", ["skips", "contradicts", "babbles", "cuts off"])

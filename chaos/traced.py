@@ -83,7 +83,7 @@ def serve() -> None:
     """Fork a child for each order that comes over the socket ``argv[1]``, and send its exit status after it has ended.
 
     The module under test is ``argv[3]``, of the kind ``argv[2]``. It is only imported here: this process never opens a
-    file of its, since a copy of its connection would take locks and journals along.
+    file of its own, since a copy of its connection would take locks and journals along.
     """
     channel, subject_on = Connection(int(sys.argv[1])), judged(KINDS[sys.argv[2]], Path(sys.argv[3]))
     with contextlib.suppress(EOFError):

@@ -16,11 +16,11 @@ LETTERS: Final = string.ascii_letters + string.digits + "_-"
 LATEST_MS: Final = BOUNDS["now_ms"].high - 300_000
 """How far an experiment can be moved: whatever is done in it and after it must still be a time."""
 AWAY_MS: Final = 1000
-"""Longer than any experiment lasts: who is busy or not due for so long does not come into its way."""
+"""Longer than any experiment lasts: who is busy or not due for so long does not get in its way."""
 
 
 def draw(experiment: QueueExperiment, rng: random.Random) -> QueueExperiment:
-    """The experiment in surroundings that ``rng`` draws. Void if they come into its way."""
+    """The experiment in surroundings that ``rng`` draws. Void if they get in its way."""
     return _Draw(rng, keep_names=experiment.tight).experiment(experiment)
 
 

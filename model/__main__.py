@@ -14,7 +14,7 @@ from model.explorer import Broken, World, explore
 from model.scopes import SCOPES
 from model.worlds import WORLDS, Family, always, listed
 
-QUIET_SECONDS = 2.0
+QUIET_S = 2.0
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -114,7 +114,7 @@ def _progress(started: float) -> Callable[[World[Any, Any, Any], int, int], None
 
     def report(world: World[Any, Any, Any], done: int, transitions: int) -> None:
         seconds = time.perf_counter() - started
-        if seconds > QUIET_SECONDS:
+        if seconds > QUIET_S:
             open_states = len(world.states) - done
             sys.stderr.write(f"{transitions:,} transitions, {done:,} states, {open_states:,} open, {seconds:.0f} s\n")
 

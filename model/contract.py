@@ -145,6 +145,8 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
+    """``enqueue``: a job, with ``ttl_ms`` milliseconds from ``now_ms`` to its deadline. Bounds: ``BOUNDS``."""
+
     id: str
     qty: int
     now_ms: int
@@ -154,6 +156,8 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
+    """``claim``: the first job that is due at ``now_ms``, for ``lease_ms`` milliseconds. Bounds: ``BOUNDS``."""
+
     owner: str
     now_ms: int
     lease_ms: int = DEFAULT_LEASE_MS
@@ -161,6 +165,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
+    """``finish``: what came of a ticket; after ``retry`` it is due again ``delay_ms`` milliseconds from ``now_ms``.
+
+    ``outcome`` is one of ``OUTCOMES``. Bounds: ``BOUNDS``.
+    """
+
     ticket: Ticket
     outcome: str
     now_ms: int
@@ -169,6 +178,8 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
+    """``redrive``: a dead job starts again, with ``ttl_ms`` milliseconds from ``now_ms``. Bounds: ``BOUNDS``."""
+
     job_id: str
     now_ms: int
     ttl_ms: int
@@ -283,11 +294,15 @@ class Odd:
 
 @dataclass(frozen=True, slots=True)
 class Return:
+    """The operation returned this."""
+
     value: bool | str | bytes | Ticket | Ran | Odd | None
 
 
 @dataclass(frozen=True, slots=True)
 class Raise:
+    """It raised this error: the contract's name of it, or the text that SQLite's has."""
+
     error: str
 
 

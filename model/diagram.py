@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from model import contract, events, stream
@@ -115,10 +115,6 @@ class Picture(NamedTuple):
     edges: Mapping[tuple[str, str], Place]
 
 
-EDGES_OF: Final[Mapping[str, Callable[[Step[Any, Any, Reply]], Iterator[Edge]]]] = {
-    WORKER.name: of_jobs,
-    CLIENT.name: of_events,
-}
 PICTURES: Final = {
     WORKER.name: Picture(
         "status diagram of a job",

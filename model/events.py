@@ -19,8 +19,6 @@ BOUNDS: Final = {
 """``line`` is in bytes, its LF included; ``log`` and ``limit`` in events. seq starts at 0 and cursor at -1, without an
 end but that of a line."""
 
-TABLES: Final = ("checkpoint", "ledger")
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,9 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.abc import Loader
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -101,19 +103,24 @@ def load(path: str | os.PathLike[str], kind: Kind) -> Any:  # noqa: ANN401 - wha
         raise Unfit(f"{file}: not a Python source file (its name must end in .py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    if problem := _import(module, spec.loader, kind):
         del sys.modules[spec.name]
-        raise Unfit(f"{file}: does not import: {one_line(error)}") from error
+        raise Unfit(f"{file}: {problem}")
+    return module
+
+
+def _import(module: ModuleType, loader: Loader, kind: Kind) -> str:
+    """Run its code and ask for the names that it must have; why it cannot be judged, or nothing."""
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, it is the module's
+        return f"does not import: {one_line(error)}"
     try:
         missing = [name for name in kind.functions if not callable(getattr(module, name, None))]
         missing += [name for name in kind.errors if not _is_error(getattr(module, name, None))]
-    except Exception as error:
-        raise Unfit(f"{file}: not a {kind.name} module: to ask for its names raises {one_line(error)}") from error
-    if missing:
-        raise Unfit(f"{file}: not a {kind.name} module: lacks {', '.join(missing)}")
-    return module
+    except Exception as error:  # noqa: BLE001 - as above
+        return f"not a {kind.name} module: to ask for its names raises {one_line(error)}"
+    return f"not a {kind.name} module: lacks {', '.join(missing)}" if missing else ""
 
 
 def _is_error(value: object) -> bool:

@@ -14,9 +14,7 @@ from model import lease, port, steps
 from model.contract import (
     WORKER,
     Audit,
-    Blocked,
     Claim,
-    Crash,
     Enqueue,
     Finish,
     Job,
@@ -29,8 +27,6 @@ from model.contract import (
     Ticket,
 )
 from model.port import Fault, Model, perform
-
-Performed = Plain | RunOnce | Crash[Plain] | Blocked[Plain]
 
 
 class Worker(Protocol):

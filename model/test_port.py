@@ -166,9 +166,10 @@ def test_a_path_that_is_no_source_file_is_named(tmp_path: Path, name: str, says:
         load(tmp_path / name)
 
 
-def test_a_module_that_fails_is_not_left_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["raise OSError", "", "def __getattr__(name): raise OSError"])
+def test_a_module_that_is_refused_is_not_left_behind(tmp_path: Path, text: str) -> None:
     file = tmp_path / "theirs.py"
-    file.write_text("raise OSError")
+    file.write_text(text)
     with pytest.raises(Unfit):
         load(file)
     assert not [name for name in sys.modules if name.endswith("theirs")]

@@ -1,6 +1,6 @@
-"""In what a module under test differs from the model, in words; nothing where all agrees.
+"""How a module under test differs from the model, in words; nothing where all agrees.
 
-They lack the operation in front: ``claim(…) returns None, must return …``.
+The words lack the operation in front: ``claim(…) returns None, must return …``.
 """
 
 from __future__ import annotations

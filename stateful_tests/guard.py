@@ -222,8 +222,10 @@ def writing(path: Path, *statements: str) -> Iterator[None]:
             con.execute(statement).close()
         holder = threading.Timer(0.1, con.commit)
         holder.start()
-        yield
-        holder.join()
+        try:
+            yield
+        finally:
+            holder.join()
 
 
 def descriptors(path: Path) -> int:
