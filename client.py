@@ -233,7 +233,7 @@ def apply_event(con: sqlite3.Connection, seq: int, delta: int, fault: _Fault | N
 def _apply(con: sqlite3.Connection, seq: int, delta: int, fault: _Fault | None) -> bool:
     last, _ = _checkpoint(con)
     if seq > last + 1:
-        raise Gap(f"event {seq} came after event {last}")
+        raise Gap(f"the next event must be {last + 1}")  # Python would not write out every seq
     if seq <= last:
         _require_same(con, seq, delta)
         return False
@@ -281,7 +281,7 @@ def replay(log: Sequence[tuple[int, int]], cursor: int, limit: int) -> list[tupl
     if not _is_int(limit, *_BOUNDS["limit"]):
         raise ValueError("limit must be an int from {} to {}".format(*_BOUNDS["limit"]))
     if not first <= cursor + 1 <= last + 1:
-        raise ResyncRequired(f"the log holds {first} to {last}, the receiver has processed up to {cursor}")
+        raise ResyncRequired("the log neither holds the event after the cursor nor ends with the one before it")
     start = cursor + 1 - first
     return list(log[start : start + limit])
 

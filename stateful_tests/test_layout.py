@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import sys
 from collections.abc import Iterator
@@ -92,6 +93,16 @@ def test_the_shipped_client_holds_the_same_literals() -> None:
     shipped = store.load(ROOT / "client.py")
     assert vars(shipped)["_BOUNDS"] == {name: tuple(bound) for name, bound in events.BOUNDS.items()}
     assert tuple(vars(shipped)["_TABLES"]) == tuple(store.Store.tables)
+
+
+def test_no_seq_or_cursor_has_too_many_digits_for_the_shipped_client(tmp_path: Path) -> None:
+    shipped, far = store.load(ROOT / "client.py"), 10**5000
+    with contextlib.closing(shipped.open_store(tmp_path / "store.db")) as con, pytest.raises(shipped.Gap):
+        shipped.apply_event(con, far, 0)
+    with pytest.raises(shipped.ResyncRequired):
+        shipped.replay([(far, 7)], 0, 1)
+    with pytest.raises(shipped.ResyncRequired):
+        shipped.replay([(0, 7)], far, 1)
 
 
 def test_the_readme_states_the_same_bounds() -> None:
