@@ -7,7 +7,7 @@ from typing import Final
 
 from chaos.experiments import ENQUEUES, SCENES
 from chaos.matrix import Scene
-from chaos.schedules import by_hook
+from chaos.schedules import Lock, by_hook
 from chaos.stages import BEFORE_BEGIN, BEFORE_SECOND_BEGIN
 from chaos.stream_experiments import SCENES as STREAM_SCENES
 from chaos.stream_experiments import WAYS
@@ -19,9 +19,14 @@ LATER_MS: Final = 100
 """After every lease of a scene, and before the deadline of most of its jobs."""
 
 
-def of_queue(scene: Scene) -> Iterator[tuple[contract.Plain, bool]]:
+def of_queue(scene: Scene) -> Iterator[tuple[contract.Plain, Lock]]:
     """The same operation, and one of every kind on the same job and on another."""
-    return ((rival, True) for rival in _of_queue(scene))
+    state = lease.EMPTY
+    for op in scene.setup:
+        state, _ = lease.step(state, op)
+    for rival in _of_queue(scene):
+        after, _ = lease.step(state, rival)
+        yield rival, "may" if after == state else "must"
 
 
 def _of_queue(scene: Scene) -> Iterator[contract.Plain]:
@@ -46,17 +51,17 @@ def _tickets(scene: Scene) -> Iterator[Ticket]:
             yield reply.value
 
 
-def of_stream(scene: Scene) -> Iterator[tuple[events.Plain, bool]]:
+def of_stream(scene: Scene) -> Iterator[tuple[events.Plain, Lock]]:
     """The same event and the next one, each event before it, with its delta and another, one that is too early; by call
-    and as a line; and what is no line, for which there is no need to look into the store.
+    and as a line, which look into the store under the lock; and what is no line, for which there is no need to look.
     """
     told = _events(scene)
     seq, _ = told[-1]
     others = [(seq, _other(delta)) for seq, delta in told]
     for event in WAYS.values():
         for rival in (*told, *others, (seq + 1, 3), (seq + 2, 3)):
-            yield event(*rival), True
-    yield Consume(b"EVENT 0 7\r\n"), False
+            yield event(*rival), "must"
+    yield Consume(b"EVENT 0 7\r\n"), "must not"
 
 
 def _events(scene: Scene) -> list[tuple[int, int]]:

@@ -1,10 +1,10 @@
 """Two operations, interleaved: A stands in one of its hooks while B runs over another connection, or a reader comes.
 
 Before A's BEGIN, B comes first, whatever A may have read already; if A has a second BEGIN, some order must still
-explain both. Before A's COMMIT, B is refused as locked and nothing of it happens. After A's COMMIT, B is ordered after
-A. In all of it A answers as if nobody had been beside it, unless its hook fails; then what it did is lost or kept as
-the hook table says. A reader that stays makes a COMMIT that is still to come fail as locked; once it has left, A can be
-done again.
+explain both. Before A's COMMIT, B is refused as locked, unless it has nothing to change; nothing of it happens. After
+A's COMMIT, B is ordered after A. In all of it A answers as if nobody had been beside it, unless its hook fails; then
+what it did is lost or kept as the hook table says. A reader that stays makes a COMMIT that is still to come fail as
+locked; once it has left, A can be done again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from chaos.matrix import Scene, Void
 from chaos.prepared import Differs, opened
@@ -25,19 +25,22 @@ from model.contract import LOCKED, Blocked, Crash, Hook, Reply
 from model.counterexample import Line, Rows, Violation, differences, program, reply_differs, source
 from model.port import Subject, connect, consistent, impatient, perform
 
+Lock = Literal["must", "may", "must not"]
+"""``may``: where an operation has nothing to change it can find that out with the lock or without."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """``rival`` runs while ``op`` stands in ``hook``; None: a reader comes, and stays until ``op`` has ended.
 
-    ``dies``: the hook then raises. ``locks``: the rival has to have the write lock, whatever comes of it.
+    ``dies``: the hook then raises. ``lock``: whether the rival has to have the write lock, whatever comes of it.
     """
 
     scene: Scene
     hook: Hook
     rival: Any
     dies: bool = False
-    locks: bool = True
+    lock: Lock = "must"
 
     @property
     def name(self) -> str:
@@ -46,7 +49,7 @@ class Schedule:
         return f"{self.scene.name} stands in {self.hook.name}{end}: {rival}"
 
 
-Rivals = Callable[[Scene], Iterable[tuple[Any, bool]]]
+Rivals = Callable[[Scene], Iterable[tuple[Any, Lock]]]
 """Operations, and whether each has to have the write lock."""
 
 
@@ -55,9 +58,9 @@ def schedules(hook: Hook, scenes: Iterable[Scene], rivals: Rivals) -> Iterator[S
     in_hook = hook.name not in (BEFORE_BEGIN, BEFORE_SECOND_BEGIN)
     for scene in scenes:
         if type(scene.op) is hook.op:
-            for rival, locks in rivals(scene):
+            for rival, lock in rivals(scene):
                 for dies in (False, True)[: 1 + in_hook]:
-                    yield Schedule(scene, hook, rival, dies, locks)
+                    yield Schedule(scene, hook, rival, dies, lock)
             if in_hook:
                 yield Schedule(scene, hook, None)
 
@@ -131,7 +134,8 @@ class _Stage:
             self.expect(schedule.rival, 2, said[0])
         else:
             _, unlocked = self.subject.model.step(before, schedule.rival)
-            self.differ(schedule.rival, 2, said[0], LOCKED if schedule.locks else unlocked)
+            locked = schedule.lock == "must" or (schedule.lock == "may" and said[0] == LOCKED)
+            self.differ(schedule.rival, 2, said[0], LOCKED if locked else unlocked)
 
     def run_late(self, first: sqlite3.Connection, second: sqlite3.Connection) -> None:
         """B on the second connection just before A's BEGIN on the first one; that A reads meanwhile may lock B out."""

@@ -108,7 +108,7 @@ def test_every_kind_of_rival_meets_every_hook(hook: Hook) -> None:
     rivals = {type(schedule.rival) for schedule in schedules}
     assert rivals == {type(None), Apply, Consume}
     assert {schedule.dies for schedule in schedules} == {False, True}
-    assert {schedule.locks for schedule in schedules} == {False, True}
+    assert {schedule.lock for schedule in schedules} == {"must", "must not"}
 
 
 def _before(schedule: Schedule) -> State:

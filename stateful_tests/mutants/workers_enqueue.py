@@ -163,4 +163,20 @@ ENQUEUE: Final = (
             ),
         ),
     ),
+    Mutant(
+        "enqueue looks first whether the job is there",
+        "what is written is read inside the same BEGIN IMMEDIATE",
+        (
+            (
+                "    return _write(con, insert)",
+                (
+                    '    look = "SELECT qty FROM jobs WHERE id = :id"\n'
+                    '    if not con.in_transaction and _row(con, look, job) == (job["qty"],):\n'
+                    "        return False\n"
+                    "    return _write(con, insert)"
+                ),
+            ),
+        ),
+        equivalent="a job is never deleted and keeps its quantity, and one that is not there is looked for again",
+    ),
 )

@@ -291,4 +291,19 @@ REDRIVE: Final = (
             ),
         ),
     ),
+    Mutant(
+        "redrive looks first whether the job is dead",
+        _RACE,
+        (
+            (
+                "    return _write(con, revive, fault)",
+                (
+                    "    if _row(con, \"SELECT 1 FROM jobs WHERE id = :id AND status = 'dead'\", order) is None:\n"
+                    '        raise ValueError(f"{job_id} is not a dead job")\n'
+                    "    return _write(con, revive, fault)"
+                ),
+            ),
+        ),
+        equivalent="what is not dead changes nothing, and what is dead is looked at again under the lock",
+    ),
 )
