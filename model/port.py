@@ -216,9 +216,10 @@ def raised(subject: Subject[Any, Any], error: BaseException, planted: BaseExcept
     error.__traceback__ = None
     if error is planted:
         return PLANTED
-    for name in subject.kind.errors:
-        if isinstance(error, getattr(subject.module, name)):
-            return Raise(name)
+    names = {getattr(subject.module, name): name for name in subject.kind.errors}
+    for nearest in type(error).__mro__:  # one of them may be a subclass of another
+        if nearest in names:
+            return Raise(names[nearest])
     if isinstance(error, ValueError):
         return REFUSED
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):

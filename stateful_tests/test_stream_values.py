@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from model.events import BOUNDS, Apply, State
+from model.events import BOUNDS, State
 from stateful_tests.guard import StoreGuard
 from stateful_tests.stream_clauses import FIVE
 from stateful_tests.stream_forms import BAD_LINES, not_bytes, wrong_numbers
@@ -114,13 +114,3 @@ def test_a_hook_gets_its_name_alone(store: StoreGuard) -> None:
     store.call("consume_line", store.con, b"EVENT 1 8\n", lambda *args: got.append(args))
     must = [("after-total",), ("after-commit",)] * 2
     store.expect(got == must, f"{store.lines[-1]} calls its hooks with {got}, must call them with {must}")
-
-
-def test_the_four_errors_of_the_stream_are_apart(store: StoreGuard) -> None:
-    errors = {name: getattr(store.client, name) for name in store.subject.kind.errors}
-    for name, error in errors.items():
-        store.expect(issubclass(error, Exception), f"client.{name} must be a subclass of Exception")
-        for other, kind in errors.items():
-            related = other != name and issubclass(error, kind)
-            store.expect(not related, f"client.{name} must not be a subclass of client.{other}")
-    store.must(Apply(0, 7), store.subject.model.step(State(), Apply(0, 7))[1])

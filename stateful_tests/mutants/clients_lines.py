@@ -88,7 +88,12 @@ LINES: Final = (
         (("return type(value) is int", "return type(value) in (int, float)"),),
     ),
     Mutant("a bad line is no ValueError", "BadLine is a ValueError", (("BadLine(ValueError)", "BadLine(Exception)"),)),
-    Mutant("a gap is a conflict, too", "the errors are apart", (("class Gap(Exception)", "class Gap(Conflict)"),)),
+    Mutant(
+        "a gap is a conflict, too",
+        "each error is an Exception",
+        (("class Gap(Exception)", "class Gap(Conflict)"),),
+        equivalent="the contract does not say that none of these errors is a subclass of another",
+    ),
     # replay
     Mutant(
         "who is too far behind gets the newest events",
