@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from model.port import connect, one_line
 from stateful_tests.guard import Guard
 
@@ -19,6 +21,21 @@ def make(path: Path, *statements: str) -> Path:
         for statement in statements:
             con.execute(statement).close()
     return path
+
+
+URIS = ("file:q.db", "file::memory:", "file:q.db?mode=memory")
+
+
+def names_a_file(guard: Guard[Any, Any], opener: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """The opener makes a file of just this name, or refuses it and makes none."""
+    folder = guard.path.parent / "folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    con, error = guard.attempt(opener, name)
+    if error is None:
+        con.close()
+    there, must = [path.name for path in folder.iterdir()], [] if isinstance(error, ValueError) else [name]
+    guard.expect(there == must, f"{guard.lines[-1]} makes {there}, must make a file of that name")
 
 
 def master(path: Path) -> list[tuple[str, str, str | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sqlite3
 import threading
@@ -210,7 +211,7 @@ def _text(value: object) -> str:
         return "con1"
     if callable(value):
         return str(getattr(value, "__name__", type(value).__name__))
-    text = repr(value.name) if isinstance(value, Path) else repr(value)
+    text = repr(value.name) if isinstance(value, Path) else number(value) if type(value) is int else repr(value)
     return text if len(text) <= 160 else f"{text[:120]}... ({len(text)} characters)"
 
 
@@ -235,3 +236,9 @@ def descriptors(path: Path) -> int:
         with contextlib.suppress(OSError):
             count += wanted is not None and os.path.samestat(os.fstat(int(entry.name)), wanted)
     return count
+
+
+def number(value: int) -> str:
+    """Source for an int; a large power of ten as one."""
+    power = round(math.log10(value)) if value > 10**30 else 0
+    return f"10**{power}" if power and 10**power == value else repr(value)

@@ -15,6 +15,11 @@ PRAGMAS = (
     *("busy_timeout", "journal_mode", "synchronous", "locking_mode", "cache_size", "temp_store", "foreign_keys"),
     *("recursive_triggers", "query_only", "ignore_check_constraints", "defer_foreign_keys", "read_uncommitted"),
 )
+SETTINGS = (
+    *("busy_timeout = 777", "cache_size = -1234", "foreign_keys = ON"),
+    *("recursive_triggers = ON", "synchronous = NORMAL", "temp_store = MEMORY"),
+)
+"""None of them is what the opener sets, or SQLite by itself."""
 
 
 def as_it_is(_: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -40,7 +45,7 @@ def settings(con: sqlite3.Connection) -> dict[str, object]:
 def set_apart(guard: Guard[Any, Any]) -> dict[str, object]:
     """Give the connection settings that no default would restore."""
     guard.con.row_factory, guard.con.text_factory = as_it_is, as_text
-    for setting in ("busy_timeout = 777", "cache_size = -1234", "foreign_keys = ON", "recursive_triggers = ON"):
+    for setting in SETTINGS:
         guard.con.execute(f"PRAGMA {setting}").close()
     return settings(guard.con)
 

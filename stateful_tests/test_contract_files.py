@@ -15,7 +15,7 @@ from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Return, Tick
 from model.port import connect, one_line
 from model.queue import Queue, Worker
 from stateful_tests.clauses import DOOMED, STATUSES, follow
-from stateful_tests.files import file_size, make, master, must_close
+from stateful_tests.files import URIS, file_size, make, master, must_close, names_a_file
 from stateful_tests.guard import QueueGuard
 from stateful_tests.lockstep import Lockstep
 
@@ -119,6 +119,11 @@ def test_a_path_is_taken_to_the_letter(queue: QueueGuard, name: str) -> None:
     queue.open(folder / name)
     there = [path.name for path in folder.iterdir()]
     queue.expect(there == [name], f"{queue.lines[-1]} makes {there}, must make {name!r}")
+
+
+@pytest.mark.parametrize("name", URIS)
+def test_a_path_is_no_uri(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    names_a_file(queue, "open_queue", monkeypatch, name)
 
 
 def test_a_str_and_a_path_object_are_paths(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch) -> None:

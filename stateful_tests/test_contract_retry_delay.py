@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import resource
 
 import pytest
 
@@ -58,3 +59,13 @@ def test_retry_delay_leaves_random_numbers_alone(queue: QueueGuard) -> None:
     delays = {queue.call("retry_delay", 3, 100, 1000, 0.7) for _ in range(20)}
     queue.expect(delays == {280}, f"worker.retry_delay(3, 100, 1000, 0.7) returns {delays}, must return 280 each time")
     queue.expect(random.getstate() == before, "worker.retry_delay(3, 100, 1000, 0.7) draws a random number")
+
+
+def test_retry_delay_does_not_wait(queue: QueueGuard) -> None:
+    """Whoever sleeps gives up the processor by itself; whom a busy machine stops does not."""
+    calls, who = 200, getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+    before = resource.getrusage(who).ru_nvcsw
+    for _ in range(calls):
+        queue.worker.retry_delay(1, 1, 1, 1.0)
+    waits = resource.getrusage(who).ru_nvcsw - before
+    queue.expect(waits < calls // 2, f"worker.retry_delay(1, 1, 1, 1.0) waits {waits} times in {calls} calls, must not")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sqlite3
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from model.contract import Enqueue
-from model.port import one_line
+from model.contract import SCHEMA, Enqueue
+from model.port import connect, one_line
+from stateful_tests.files import make
 from stateful_tests.guard import PLANTED_TEXT, QueueGuard, descriptors
+from stateful_tests.lent import settings
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -177,3 +180,40 @@ def test_what_is_no_database_is_closed(queue: QueueGuard) -> None:
     queue.watched = path
     error = queue.refused(sqlite3.Error, "run_file", path, "w", never, never, 0.5)
     queue.expect(not queue.kept_open, f"{queue.lines[-1]} raises {one_line(error)} and leaves the file open")
+
+
+# --- its connection is one of open_queue's ----------------------------------------------------------------------------
+
+
+SETTINGS = {"journal_mode": "delete", "synchronous": 2, "busy_timeout": 1000}
+
+
+def test_its_connection_is_set_as_open_queue_sets_it(queue: QueueGuard) -> None:
+    held: list[dict[str, object]] = []
+
+    class Looking(Keeper):
+        def clock(self) -> object:
+            reading = super().clock()
+            for con in self.kept:
+                with contextlib.suppress(sqlite3.ProgrammingError):  # it is closed
+                    held.append({name: value for name, value in settings(con).items() if name in SETTINGS})
+            return reading
+
+    queue.call("run_file", queue.path, "w", Looking(0).clock, never, 0.5)
+    queue.expect(held == [SETTINGS], f"{queue.lines[-1]} runs with {held}, must run with {SETTINGS} as open_queue does")
+
+
+def test_a_missing_table_is_added(queue: QueueGuard) -> None:
+    queue.other.execute("DROP TABLE redrives").close()
+    queue.lines.append("# ... and somebody else drops the table redrives")
+    queue.call("run_file", queue.path, "w", lambda: 0, never, 0.5)
+    there = queue.other.execute("SELECT count(*) FROM sqlite_master WHERE name = 'redrives'").fetchone()
+    queue.expect(there == (1,), f"{queue.lines[-1]} leaves the table redrives missing, must make it as open_queue does")
+
+
+def test_no_file_stays_in_wal_unsaid(queue: QueueGuard) -> None:
+    path = make(queue.path.with_name("wal.db"), "PRAGMA journal_mode = WAL", *SCHEMA.values())
+    _, error = queue.attempt("run_file", path, "w", lambda: 0, never, 0.5)
+    with contextlib.closing(connect(path)) as con:
+        mode = con.execute("PRAGMA journal_mode").fetchone()[0]
+    queue.expect(error or mode == "delete", f"{queue.lines[-1]} leaves journal_mode {mode!r}, must not")

@@ -130,7 +130,9 @@ def test_right_arguments_are_never_modified(queue: QueueGuard) -> None:
 # --- run_once and run_file --------------------------------------------------------------------------------------------
 
 
-def runs(queue: QueueGuard, function: str, place: str, value: object, readings: list[object]) -> list[str]:
+def runs(
+    queue: QueueGuard, function: str, place: str, value: object, readings: list[object], answer: str = "True"
+) -> list[str]:
     """What a run with one wrong value calls before its ValueError; ``readings`` is what its clock says."""
     called: list[str] = []
 
@@ -140,6 +142,8 @@ def runs(queue: QueueGuard, function: str, place: str, value: object, readings: 
 
     def send(_: object) -> bool:
         called.append("send")
+        if answer != "True":
+            raise getattr(queue.worker, answer)
         return True
 
     right: Arguments = {"owner": "w", "clock": clock, "send": send, "jitter": 0.5, "lease_ms": 100}
@@ -186,13 +190,14 @@ def test_a_run_refuses_its_jitter_first(queue: QueueGuard, function: str) -> Non
         queue.unchanged(before)
 
 
-def test_a_wrong_second_clock_keeps_the_claim(queue: QueueGuard) -> None:
+@pytest.mark.parametrize("answer", ["True", "Retryable", "Permanent"])
+def test_a_wrong_second_clock_keeps_the_claim(queue: QueueGuard, answer: str) -> None:
     for value in wrong_ints("now_ms"):
         queue.lines[1:] = []
         job = queue.did["refused values"]
         queue.do(Enqueue(f"j{job}", 5, 0, 50_000))
         before = queue.rows()
-        called = runs(queue, "run_once", "clock", iter((0, value)).__next__, [])
+        called = runs(queue, "run_once", "clock", iter((0, value)).__next__, [], answer)
         queue.expect(called == ["send"], f"{queue.lines[-1]} must send once before it refuses {value!r}")
         leased = before.jobs[-1]._replace(status="leased", attempts=1, token=1, owner="w", lease_until=100)
         queue.unchanged(before._replace(jobs=(*before.jobs[:-1], leased)))

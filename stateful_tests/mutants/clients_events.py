@@ -330,4 +330,26 @@ STORE: Final = (
         "a path is a file's name",
         (("sqlite3.connect(name, ", 'sqlite3.connect(f"file:{name}", uri=True, '),),
     ),
+    Mutant(
+        "each write asks for synchronous=FULL again",
+        "a lent connection is returned as it was",
+        (
+            (
+                '        con.execute("BEGIN IMMEDIATE")\n        result',
+                (
+                    '        con.execute("PRAGMA synchronous = FULL")\n'
+                    '        con.execute("BEGIN IMMEDIATE")\n'
+                    "        result"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a path may be a URI",
+        "a store is a local file, never in memory",
+        (
+            ('    name = os.path.join(".", _file_name(path))', "    name = _file_name(path)"),
+            ("sqlite3.connect(name, timeout=1", "sqlite3.connect(name, uri=True, timeout=1"),
+        ),
+    ),
 )

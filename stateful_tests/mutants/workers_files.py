@@ -139,4 +139,46 @@ FILES: Final = (
             ),
         ),
     ),
+    Mutant(
+        "run_file opens its file by itself",
+        "run_file owns a connection from open_queue",
+        (
+            (
+                "    con = open_queue(name)\n",
+                (
+                    "    con = sqlite3.connect(name, timeout=1, isolation_level=None)\n"
+                    '    con.execute("SELECT count(*) FROM sqlite_master").fetchone()\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "run_file asks for no synchronous=FULL",
+        "run_file owns a connection from open_queue",
+        (
+            (
+                "    con = open_queue(name)\n",
+                '    con = open_queue(name)\n    con.execute("PRAGMA synchronous = NORMAL")\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "run_file expects its tables",
+        "run_file owns a connection from open_queue",
+        (
+            (
+                "    con = open_queue(name)\n",
+                (
+                    "    con = sqlite3.connect(name, timeout=1, isolation_level=None)\n"
+                    '    con.execute("PRAGMA journal_mode = DELETE").fetchone()\n'
+                    '    con.execute("PRAGMA synchronous = FULL")\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a path may be a URI",
+        "a queue is a local file, never in memory",
+        (('sqlite3.connect(os.path.join(".", name), timeout=1,', "sqlite3.connect(name, uri=True, timeout=1,"),),
+    ),
 )

@@ -278,4 +278,24 @@ RUN: Final = (
             ),
         ),
     ),
+    Mutant(
+        "retry_delay sleeps for a moment",
+        "retry_delay only calculates",
+        (
+            (
+                "    return math.floor(min(cap_ms",
+                "    __import__('time').sleep(0.0001)\n    return math.floor(min(cap_ms",
+            ),
+        ),
+    ),
+    Mutant(
+        "the form of the second reading is judged after True only",
+        "a second reading that is no time is a ValueError after a classified error, too",
+        (
+            (
+                '    second_ms = _exact_int("now_ms", clock())\n',
+                '    second_ms = _exact_int("now_ms", clock()) if outcome == "ok" else int(clock())\n',
+            ),
+        ),
+    ),
 )

@@ -268,4 +268,18 @@ WRITE: Final = (
             ),
         ),
     ),
+    Mutant(
+        "each write asks for synchronous=FULL again",
+        "a lent connection is returned as it was",
+        (
+            (
+                '        con.execute("BEGIN IMMEDIATE")\n        result',
+                (
+                    '        con.execute("PRAGMA synchronous = FULL")\n'
+                    '        con.execute("BEGIN IMMEDIATE")\n'
+                    "        result"
+                ),
+            ),
+        ),
+    ),
 )
