@@ -7,7 +7,7 @@ again. What has no time or no attempts left becomes ``dead``, until an operator 
 The functions that borrow a connection never close it, refuse one with an open transaction, and leave none
 behind. A wrong value is a ValueError before any SQL is executed. Where others write or read at the same time,
 each of them may raise ``sqlite3.OperationalError: database is locked`` after the connection's timeout, with
-nothing changed.
+nothing changed. ``run_once`` and ``run_file`` are a claim and a finish: what comes after the claim leaves it as it is.
 
 A call changes its connection and its file, and nothing else: it prints nothing, leaves no thread, process, descriptor
 or other file behind, and alters nothing of the process it runs in. Nor does the import.
@@ -507,7 +507,8 @@ def run_file(
 ) -> dict[str, Any] | None:
     """``run_once`` on the queue file at ``path``, which is open for just that long.
 
-    FileNotFoundError if there is no such regular file or it is empty; nothing is created.
+    FileNotFoundError if there is no such regular file or it is empty; nothing is created. ValueError if ``path`` is
+    neither a str nor an os.PathLike of one.
     """
     name = _file_name(path)
     if not os.path.isfile(name) or not os.path.getsize(name):  # noqa: PTH113, PTH202 - they take any name
