@@ -111,8 +111,3 @@ class Crew:
         if self._receiver is None:
             raise Unanswered("nobody has called for the receiver")
         return self._receiver
-
-
-def patience() -> float:
-    """Seconds that a courier waits for its receiver: it gives up before the harness gives up on it."""
-    return killer.PATIENCE_S / 2

@@ -13,14 +13,14 @@ from typing import Final, NoReturn
 
 from chaos import inbox
 from chaos.courier import Order, text
-from chaos.crew import Crew, patience
+from chaos.crew import Crew
 from chaos.deliveries import Delivery, Road, Story
 from chaos.inbox import Request
-from chaos.killer import Unanswered
-from chaos.trial import look
+from chaos.killer import Unanswered, patience
+from chaos.trial import differences_at
 from model import lease
-from model.contract import RunOnce, State
-from model.counterexample import Violation, differences, show, source
+from model.contract import RunOnce
+from model.counterexample import Violation, show, source
 from model.port import perform
 from model.queue import Queue
 
@@ -181,12 +181,6 @@ class Handover:
 
     def _fail(self, when: str, what: str) -> NoReturn:
         raise Violation(f"{when}: {what}", [f"# {self.delivery.name}", *self.lines])
-
-
-def differences_at(queue: Queue, want: State, *, writing: bool = False) -> str:
-    """The first differing row of the queue, or why it cannot be read, or written; empty where all is well."""
-    seen = look(queue, writing=writing)
-    return seen if isinstance(seen, str) else differences(seen, want)
 
 
 def run_file(run: RunOnce) -> str:

@@ -13,18 +13,11 @@ from chaos.publisher import CAME, END, SAW
 from chaos.receiver import ENDED, STANDS
 from chaos.retelling import program
 from chaos.sessions import Experiment
-from chaos.trial import look
-from model.counterexample import Violation, differences
-from model.events import State, event_line
+from model.counterexample import Violation
+from model.events import event_line
 from model.store import Store
 
 SOON_S: Final = 1.0
-
-
-def differences_at(store: Store, want: State, *, writing: bool = False) -> str:
-    """The first differing row of the file, or why it cannot be read, or written; empty where all is well."""
-    seen = look(store, writing=writing)
-    return seen if isinstance(seen, str) else differences(seen, want)
 
 
 # --- what is seen of one session --------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Final
 
 from chaos.exchange import Exchange
-from chaos.hearing import differences_at
 from chaos.reception import Reception
 from chaos.sessions import LOG, Experiment, Session, Story, lines, returns
+from chaos.trial import differences_at
 from model import stream
 from model.contract import LOCKED
 from model.counterexample import show

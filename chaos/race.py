@@ -12,10 +12,11 @@ from typing import Final, NoReturn
 
 from chaos import inbox
 from chaos.courier import Order, text
-from chaos.crew import Crew, patience
-from chaos.handover import differences_at, run_file
+from chaos.crew import Crew
+from chaos.handover import run_file
 from chaos.inbox import Inbox
-from chaos.killer import Unanswered
+from chaos.killer import Unanswered, patience
+from chaos.trial import differences_at
 from model import lease
 from model.contract import LOCKED, Claim, Enqueue, Op, Ran, Reopen, Return, RunOnce, State
 from model.counterexample import Violation, show, source

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from chaos import killer
 from chaos.exchange import Exchange
-from chaos.hearing import Hearing, Seen, differences_at
+from chaos.hearing import Hearing, Seen
+from chaos.killer import patience
 from chaos.publisher import SAW, WELL
 from chaos.receiver import Order
 from chaos.retelling import session_call
 from chaos.sessions import HOOKS, Experiment, Session, Story
+from chaos.trial import differences_at
 from model import stream
 from model.store import Store
 
@@ -28,11 +29,6 @@ def check(experiment: Experiment, exchange: Exchange, store: Store, did: Counter
     did["sessions"] += len(stories)
     did["receivers killed"] += sum(bool(session.dies) for session in experiment.sessions)
     did["lines sent"] += sum(len(story.lines) for story in stories)
-
-
-def patience() -> float:
-    """Seconds that a receiver waits for its publisher: it gives up before the harness gives up on it."""
-    return killer.PATIENCE_S / 2
 
 
 # --- one session after another ----------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from chaos.campaign import Found, Outcome, Plan
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, kind_of, parse
 from model.contract import CLIENT, WORKER
+from model.runs import identity
 
 NOWHERE_COVERED: Final = {
     "power loss": "not guaranteed: what a dead process has written the kernel still has, a dead host may not",
@@ -224,15 +224,11 @@ def _judged(
     return {
         "report": shown and str(shown),
         "verdict": outcome.verdict,
-        "judged": {name: _file(path) for name, path in modules.items()},
+        "judged": {name: identity(path) for name, path in modules.items()},
         "seed": seed,
         "seconds": round(outcome.seconds, 3),
         "stopped": outcome.stopped,
     }
-
-
-def _file(path: Path) -> dict[str, str]:
-    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
 
 
 def _findings(violation: Found | None, unanswered: Sequence[Found], again: Callable[[str], str]) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from random import Random
 from typing import Final, NoReturn
 
 from chaos.chronicle import Chronicle
-from chaos.killer import Unanswered
+from chaos.killer import Unanswered, patience
 from chaos.receiver import ENDED
-from chaos.reception import patience
 from chaos.storm import Show
 from chaos.stream_aftermath import Reading, Unsound
 from chaos.stream_seats import Seats, seated

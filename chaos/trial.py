@@ -83,6 +83,12 @@ def look(subject: Subject[Any, Any], *, writing: bool = False, whole: bool = Fal
         return sees(writing=writing, whole=whole)
 
 
+def differences_at(subject: Subject[Any, Any], want: Any, *, writing: bool = False) -> str:  # noqa: ANN401 - its rows
+    """The first row that differs, or why the file cannot be read, or written; empty where all is well."""
+    seen = look(subject, writing=writing)
+    return seen if isinstance(seen, str) else differences(seen, want)
+
+
 @contextlib.contextmanager
 def looking(subject: Subject[Any, Any]) -> Iterator[Callable[..., Rows | str]]:
     """``look``, each time over the same connection, which is fresh now."""

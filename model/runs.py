@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 import time
@@ -20,3 +21,8 @@ def new_folder(runs: Path, seed: int) -> Path:
         latest.rename(runs / f"not-{folder.name}")  # whoever copied the folders made one of the link
     link.replace(latest)
     return folder
+
+
+def identity(path: Path) -> dict[str, str]:
+    """Which file was judged: where it lay, and the SHA-256 of what was in it; empty if there was none."""
+    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}

@@ -19,10 +19,10 @@ from typing import Final
 
 from model.contract import KINDS
 from stateful_tests.hardship import RUNS, Place, load, places
+from stateful_tests.mutants import RIGHT
 from stateful_tests.options import PROFILES, ROOT, positive
 from stateful_tests.verdict import EXIT_STATUS
 
-RIGHT: Final = ROOT / "stateful_tests" / "mutants" / "right"
 RESULTS: Final = RUNS / "alarms"
 
 DESCRIPTION: Final = """\

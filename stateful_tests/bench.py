@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from model.contract import Job
 from model.port import Unfit, connect
 from model.queue import Worker, load
+from model.scratch import MEMORY
 from stateful_tests.options import positive
 from stateful_tests.rates import rates
 
@@ -30,7 +31,6 @@ NOW_MS: Final = 1000
 FAR_MS: Final = 10**12
 SHIPPED: Final = Path(__file__).resolve().parent.parent / "worker.py"
 DISK: Final = Path(tempfile.gettempdir())
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only folders of our own are made in it
 
 # --- what a queue holds -----------------------------------------------------------------------------------------------
 

@@ -24,13 +24,12 @@ from model import scratch
 from model.contract import KINDS
 from stateful_tests import killers
 from stateful_tests.examiner import Examiner, Order
-from stateful_tests.mutants import Mutant, Unappliable
+from stateful_tests.mutants import RIGHT, Mutant, Unappliable
 from stateful_tests.mutants.clients import CLIENTS
 from stateful_tests.mutants.workers import WORKERS
 from stateful_tests.options import ROOT, positive
 from stateful_tests.verdict import LAYERS
 
-RIGHT: Final = ROOT / "stateful_tests" / "mutants" / "right"
 MUTANTS: Final = {"worker": WORKERS, "client": CLIENTS}
 CANARY: Final = "canary"
 

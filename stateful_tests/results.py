@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
@@ -89,7 +88,7 @@ def _no_test() -> ET.Element:
 
 
 def _write_files(verdict: Verdict, option: argparse.Namespace, stories: Mapping[str, Any]) -> None:
-    judged = {name: _file(Path(getattr(option, name))) for name in option.judged}
+    judged = {name: runs.identity(Path(getattr(option, name))) for name in option.judged}
     data = verdict.as_json(judged=judged, seed=option.seed, profile=option.profile)
     (option.folder / "verdict.json").write_text(json.dumps(data, indent=2) + "\n")
     facts = [[name, shown(getattr(option, name))] for name in option.judged]
@@ -98,7 +97,3 @@ def _write_files(verdict: Verdict, option: argparse.Namespace, stories: Mapping[
     base = Path(option.base) if hasattr(option, "base") else None
     seen = picture.data(verdict, facts, data["failures"], base, stories)
     (option.folder / "report.html").write_text(page(seen), "utf-8")
-
-
-def _file(path: Path) -> dict[str, str]:
-    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}

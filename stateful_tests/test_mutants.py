@@ -9,8 +9,8 @@ import pytest
 
 from model.contract import KINDS
 from model.port import load
-from stateful_tests.exam import CANARY, MUTANTS, RIGHT
-from stateful_tests.mutants import Mutant, Unappliable, doubled
+from stateful_tests.exam import CANARY, MUTANTS
+from stateful_tests.mutants import RIGHT, Mutant, Unappliable, doubled
 from stateful_tests.options import ROOT
 
 LEAST = {"worker": 100, "client": 80}

@@ -31,6 +31,7 @@ from stateful_tests.replay import (
     transitions,
     world_of,
 )
+from stateful_tests.test_gate import REMEMBERS
 from stateful_tests.verdict import LAYERS, Check, judge
 
 NOTE_EVERY = 1000
@@ -201,15 +202,6 @@ def test_what_is_left_behind_is_a_violation(tmp_path: Path, what: str) -> None:
     claim, says = LEFT[what]
     with pytest.raises(Violation, match=says):
         replay_all(edited(tmp_path, ("    return _write(con, lease, fault)", claim)), tmp_path)
-
-
-REMEMBERS = """\
-    known = vars(enqueue).setdefault(con.execute("PRAGMA database_list").fetchone()[2], {})
-    if known.get(job["id"]) == job["qty"]:
-        return False
-    new = _write(con, insert)
-    known[job["id"]] = job["qty"]
-    return new"""
 
 
 def test_a_memory_beside_the_file_is_no_violation(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
-"""Deliberate faults: small edits of the shipped files, each named after what it does wrong."""
+"""Deliberate faults: small edits of the shipped files, each named after what it does wrong; beside them, right ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
+
+RIGHT: Final = Path(__file__).resolve().parent / "right"
+"""By kind, implementations that are right and written differently."""
 
 
 class Unappliable(Exception):
