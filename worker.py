@@ -363,7 +363,8 @@ def claim(
             return None
         seq, job_id, qty, token, attempts, deadline = row
         ticket = {
-            "id": job_id.decode(),  # read as bytes: the connection's text_factory may make anything of a text
+            # Read as bytes, for text_factory may make anything of a text; those of a UTF-16 file have zeros between.
+            "id": job_id.replace(b"\0", b"").decode(),
             "qty": qty,
             "owner": owner,
             "token": token + 1,

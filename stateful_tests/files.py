@@ -23,7 +23,8 @@ def make(path: Path, *statements: str) -> Path:
     return path
 
 
-URIS = ("file:q.db", "file::memory:", "file:q.db?mode=memory")
+UNEXPANDED = ("$HOME.db", "~", "%TEMP%.db")
+"""Names that a shell would make others of."""
 
 
 def names_a_file(guard: Guard[Any, Any], opener: str, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

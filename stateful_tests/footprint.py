@@ -136,7 +136,7 @@ class Surroundings:
         if _stays(_others):
             yield "leaves a process behind"
         gc.collect()
-        held = [each for each in names.values() if type(each) is CONNECTION and _is_open(each)]
+        held = [each for each in names.values() if issubclass(type(each), CONNECTION) and _is_open(each)]
         opened = [each for each in gc.get_objects() if issubclass(type(each), CONNECTION) and _is_open(each)]
         if len(opened) > len(held):
             yield "leaves a connection open that is not its caller's"

@@ -15,7 +15,7 @@ from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Return, Tick
 from model.port import connect, one_line
 from model.queue import Queue, Worker
 from stateful_tests.clauses import DOOMED, STATUSES, follow
-from stateful_tests.files import URIS, file_size, make, master, must_close, names_a_file
+from stateful_tests.files import UNEXPANDED, file_size, make, master, must_close, names_a_file
 from stateful_tests.guard import QueueGuard
 from stateful_tests.lockstep import Lockstep
 
@@ -68,8 +68,9 @@ def test_a_file_is_opened_again_byte_for_byte(queue: QueueGuard) -> None:
     queue.must(Claim("x", 159), Return(None))
 
 
-def test_a_queue_that_someone_else_made_works(worker: Worker, tmp_path: Path, did: Counter[str]) -> None:
-    path = make(tmp_path / "queue.db", *SCHEMA.values())
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16le", "UTF-16be"])
+def test_a_queue_that_someone_else_made_works(worker: Worker, tmp_path: Path, did: Counter[str], encoding: str) -> None:
+    path = make(tmp_path / "queue.db", f"PRAGMA encoding = '{encoding}'", *SCHEMA.values())
     schema = master(path)
     with Lockstep(Queue(worker, path), did) as pair:
         follow(pair, STATUSES["dead"])
@@ -121,8 +122,8 @@ def test_a_path_is_taken_to_the_letter(queue: QueueGuard, name: str) -> None:
     queue.expect(there == [name], f"{queue.lines[-1]} makes {there}, must make {name!r}")
 
 
-@pytest.mark.parametrize("name", URIS)
-def test_a_path_is_no_uri(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("name", UNEXPANDED)
+def test_a_path_is_not_expanded(queue: QueueGuard, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     names_a_file(queue, "open_queue", monkeypatch, name)
 
 

@@ -14,7 +14,7 @@ from model.counterexample import differences
 from model.events import Apply, Checkpoint, Entry, State
 from model.port import connect, one_line
 from model.store import Client, Store, observe
-from stateful_tests.files import URIS, make, master, names_a_file
+from stateful_tests.files import UNEXPANDED, make, master, names_a_file
 from stateful_tests.guard import StoreGuard
 from stateful_tests.lockstep import Lockstep
 from stateful_tests.stream_clauses import EVENTS, FIVE, StoreFixture, prepare
@@ -185,8 +185,8 @@ def test_a_path_is_taken_to_the_letter(store: StoreGuard, name: str) -> None:
     store.expect(there == [name], f"{store.lines[-1]} makes {there}, must make {name!r}")
 
 
-@pytest.mark.parametrize("name", URIS)
-def test_a_path_is_no_uri(store: StoreGuard, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize("name", UNEXPANDED)
+def test_a_path_is_not_expanded(store: StoreGuard, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     names_a_file(store, "open_store", monkeypatch, name)
 
 

@@ -49,18 +49,18 @@ class BadAck(Exception):
 
 
 class Job(NamedTuple):
-    """One row of jobs. Texts are bytes, whatever the connection makes of a text."""
+    """One row of jobs."""
 
     seq: int
-    id: bytes
+    id: str
     qty: int
-    status: bytes
+    status: str
     attempts: int
     max_attempts: int
     token: int
     available_at: int
     deadline: int
-    owner: bytes | None
+    owner: str | None
     lease_until: int | None
 
     def runs(self, now_ms: int) -> bool:
@@ -132,11 +132,7 @@ def transaction(con: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
 
 def select(cursor: sqlite3.Cursor, condition: str, *values: object) -> list[Job]:
     """The jobs of a condition, in the order in which they came."""
-    columns = (
-        "seq, CAST(id AS BLOB), qty, CAST(status AS BLOB), attempts, max_attempts, token, available_at, deadline,"
-        " CAST(owner AS BLOB), lease_until"
-    )
-    sql = f"SELECT {columns} FROM jobs WHERE {condition} ORDER BY seq"  # noqa: S608 - constants of this file
+    sql = f"SELECT {', '.join(Job._fields)} FROM jobs WHERE {condition} ORDER BY seq"  # noqa: S608 - constants of this file
     return [Job(*row) for row in cursor.execute(sql, values).fetchall()]
 
 
@@ -219,12 +215,12 @@ def claim(
                 continue
             if reason := job.dies_of(now_ms):
                 update(cursor, job, status="dead", reason=reason, owner=None, lease_until=None)
-            elif first is None and (job.status == b"leased" or job.available_at <= now_ms):
+            elif first is None and (job.status == "leased" or job.available_at <= now_ms):
                 first = job
         if first is None:
             return None
         ticket = {
-            "id": first.id.decode(),
+            "id": first.id,
             "qty": first.qty,
             "owner": owner,
             "token": first.token + 1,
@@ -254,7 +250,7 @@ def finish(
     key = name(ticket["id"])
     held = (
         whole(ticket["qty"], 1, 1000),
-        name(ticket["owner"]).encode(),
+        name(ticket["owner"]),
         whole(ticket["token"], 1, LAST_MOMENT),
         whole(ticket["attempt"], 1, 16),
         whole(ticket["lease_until"], 1, LAST_MOMENT),

@@ -345,11 +345,8 @@ STORE: Final = (
         ),
     ),
     Mutant(
-        "a path may be a URI",
-        "a store is a local file, never in memory",
-        (
-            ('    name = os.path.join(".", _file_name(path))', "    name = _file_name(path)"),
-            ("sqlite3.connect(name, timeout=1", "sqlite3.connect(name, uri=True, timeout=1"),
-        ),
+        "a path is expanded as a shell would",
+        "a store is a local file of just that name",
+        (('os.path.join(".", _file_name(path))', "os.path.expanduser(_file_name(path))"),),
     ),
 )

@@ -177,8 +177,8 @@ FILES: Final = (
         ),
     ),
     Mutant(
-        "a path may be a URI",
-        "a queue is a local file, never in memory",
-        (('sqlite3.connect(os.path.join(".", name), timeout=1,', "sqlite3.connect(name, uri=True, timeout=1,"),),
+        "a path is expanded as a shell would",
+        "a queue is a local file of just that name",
+        ((" name = _file_name(path)\n    if name in", " name = os.path.expandvars(_file_name(path))\n    if name in"),),
     ),
 )

@@ -135,7 +135,7 @@ LEASE: Final = (
         "a lent connection comes back with its settings",
         (
             ("SELECT seq, CAST(id AS BLOB), qty", "SELECT seq, id, qty"),
-            ("job_id.decode()", "job_id"),
+            ('job_id.replace(b"\\0", b"").decode()', "job_id"),
             (
                 "        row = _row(con, _FIRST_DUE",
                 "        con.text_factory = str\n        row = _row(con, _FIRST_DUE",

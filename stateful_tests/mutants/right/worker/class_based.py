@@ -99,15 +99,15 @@ class Job:
     """One row of jobs, read by ``Queue.find``."""
 
     seq: int
-    id: bytes
+    id: str
     qty: int
-    status: bytes
+    status: str
     attempts: int
     max_attempts: int
     token: int
     available_at: int
     deadline: int
-    owner: bytes | None
+    owner: str | None
     lease_until: int | None
 
     def held_by(self, ticket: Mapping[str, Any], now_ms: int) -> bool:
@@ -115,9 +115,9 @@ class Job:
         return (
             mine
             == (
-                b"leased",
+                "leased",
                 ticket["qty"],
-                ticket["owner"].encode(),
+                ticket["owner"],
                 ticket["token"],
                 ticket["attempt"],
                 ticket["lease_until"],
@@ -183,10 +183,8 @@ class Queue:
             self.fault(hook)
 
     def find(self, where: str, **values: object) -> Job | None:
-        """The first row that fits, by seq; texts as bytes."""
-        columns = [f.name for f in dataclasses.fields(Job)]
-        texts = {"id", "status", "owner"}
-        chosen = ", ".join(f"CAST({name} AS BLOB)" if name in texts else name for name in columns)
+        """The first row that fits, by seq."""
+        chosen = ", ".join(f.name for f in dataclasses.fields(Job))
         cursor = self.con.cursor()
         cursor.row_factory = None
         rows = cursor.execute(f"SELECT {chosen} FROM jobs WHERE {where} ORDER BY seq LIMIT 1", values).fetchall()  # noqa: S608 - constants
@@ -222,7 +220,7 @@ class Queue:
         token, attempts, until = job.token + 1, job.attempts + 1, min(job.deadline, now_ms + lease_ms)
         self.set(job, status="leased", owner=owner, token=token, attempts=attempts, lease_until=until, reason=None)
         self.reach("after-claim")
-        ticket = {"id": job.id.decode(), "qty": job.qty, "owner": owner, "token": token}
+        ticket = {"id": job.id, "qty": job.qty, "owner": owner, "token": token}
         return ticket | {"attempt": attempts, "lease_until": until}
 
     def finish(self, ticket: dict[str, Any], outcome: str, now_ms: int, delay_ms: int) -> str | bool:
@@ -236,7 +234,7 @@ class Queue:
 
     def redrive(self, job_id: str, now_ms: int, ttl_ms: int, note: str) -> bool:
         job = self.find("id = :id", id=job_id)
-        if job is None or job.status != b"dead":
+        if job is None or job.status != "dead":
             raise ValueError(f"{job_id} is not dead")
         audit = (job_id, job.token, now_ms, note)
         self.con.execute("INSERT INTO redrives (id, token, at_ms, note) VALUES (?, ?, ?, ?)", audit)

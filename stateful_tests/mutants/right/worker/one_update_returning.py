@@ -34,7 +34,7 @@ UPDATE jobs SET status = 'leased', attempts = attempts + 1, token = token + 1, o
   lease_until = min(?1 + ?3, deadline), reason = NULL
 WHERE seq = (SELECT seq FROM jobs WHERE (status = 'pending' AND available_at <= ?1)
              OR (status = 'leased' AND lease_until <= ?1) ORDER BY seq LIMIT 1)
-RETURNING CAST(id AS BLOB), qty, token, attempts, lease_until
+RETURNING id, qty, token, attempts, lease_until
 """
 _FINISH = """
 WITH held AS (
@@ -52,7 +52,7 @@ UPDATE jobs SET owner = NULL, lease_until = NULL,
   reason = iif(instr(word, ' '), substr(word, instr(word, ' ') + 1), NULL),
   available_at = ?8 + iif(word = 'pending retry', ?9, 0)
 FROM held WHERE seq = n
-RETURNING CAST(status AS BLOB)
+RETURNING status
 """
 _AUDIT = """
 INSERT INTO redrives (id, token, at_ms, note)
@@ -216,7 +216,7 @@ def claim(
         return None
     _tell(fault, "after-commit")
     name, qty, token, attempt, until = row
-    return {"id": name.decode(), "qty": qty, "owner": owner, "token": token, "attempt": attempt, "lease_until": until}
+    return {"id": name, "qty": qty, "owner": owner, "token": token, "attempt": attempt, "lease_until": until}
 
 
 def finish(
@@ -245,8 +245,7 @@ def finish(
     if row is None:
         return False
     _tell(fault, "after-commit")
-    status: bytes = row[0]
-    return status.decode()
+    return str(row[0])
 
 
 def redrive(con: sqlite3.Connection, job_id: str, now_ms: int, ttl_ms: int, note: str, fault: Hook = None) -> bool:

@@ -233,7 +233,7 @@ def take(owner: str, now_ms: int, lease_ms: int, cursor: sqlite3.Cursor, signal:
             {"now": now_ms},
         )
     found = cursor.execute(
-        "SELECT seq, attempts, max_attempts, token, deadline, CAST(id AS BLOB), qty FROM jobs WHERE seq = ("
+        "SELECT seq, attempts, max_attempts, token, deadline, id, qty FROM jobs WHERE seq = ("
         " SELECT min(first) FROM ("
         "  SELECT min(seq) AS first FROM jobs WHERE status = 'pending' AND available_at <= :now"
         "  UNION ALL SELECT min(seq) FROM jobs WHERE status = 'leased' AND lease_until <= :now))",
@@ -249,7 +249,7 @@ def take(owner: str, now_ms: int, lease_ms: int, cursor: sqlite3.Cursor, signal:
             values,
         )
         signal("after-claim")
-        shown = (name.decode("ascii"), quantity, owner, row.token + 1, row.tries + 1, until)
+        shown = (name, quantity, owner, row.token + 1, row.tries + 1, until)
         return dict(zip(TICKET, shown, strict=True))
     return None
 

@@ -70,7 +70,7 @@ def check_ratio(value: object) -> None:
 
 
 def fetch(con: sqlite3.Connection, sql: str, *values: object) -> list[tuple[Any, ...]]:
-    """All rows as plain tuples; every text in them is read as bytes and decoded here."""
+    """All rows as plain tuples."""
     cursor = con.cursor()
     cursor.row_factory = None
     try:
@@ -181,7 +181,7 @@ def claim(
         first = None
         free = fetch(
             con,
-            "SELECT seq, CAST(id AS BLOB), qty, attempts, max_attempts, token, deadline,"
+            "SELECT seq, id, qty, attempts, max_attempts, token, deadline,"
             " CASE WHEN status = 'pending' THEN available_at ELSE lease_until END FROM jobs"
             " WHERE status = 'pending' OR (status = 'leased' AND lease_until <= ?) ORDER BY seq",
             now_ms,
@@ -217,7 +217,7 @@ def _lease(con: sqlite3.Connection, row: tuple[Any, ...], owner: str, now_ms: in
         (attempts + 1, token + 1, owner, until, seq),
     )
     keys = ("id", "qty", "owner", "token", "attempt", "lease_until")
-    return dict(zip(keys, (name.decode(), qty, owner, token + 1, attempts + 1, until), strict=True))
+    return dict(zip(keys, (name, qty, owner, token + 1, attempts + 1, until), strict=True))
 
 
 def finish(  # noqa: C901 - one page of cases
@@ -241,12 +241,12 @@ def finish(  # noqa: C901 - one page of cases
         status: str | bool = False
         rows = fetch(
             con,
-            "SELECT seq, qty, CAST(owner AS BLOB), token, attempts, lease_until, deadline, max_attempts FROM jobs"
+            "SELECT seq, qty, owner, token, attempts, lease_until, deadline, max_attempts FROM jobs"
             " WHERE status = 'leased' AND id = ?",
             ticket["id"],
         )
         for seq, *held, deadline, most in rows:
-            shown = [ticket["qty"], ticket["owner"].encode(), ticket["token"], ticket["attempt"], ticket["lease_until"]]
+            shown = [ticket["qty"], ticket["owner"], ticket["token"], ticket["attempt"], ticket["lease_until"]]
             if held != shown or now_ms >= min(ticket["lease_until"], deadline):
                 continue
             reason: str | None = None
