@@ -32,6 +32,7 @@ def names_a_file(guard: Guard[Any, Any], opener: str, monkeypatch: pytest.Monkey
     folder = guard.path.parent / "folder"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    monkeypatch.setenv("HOME", str(folder / "home"))
     con, error = guard.attempt(opener, name)
     if error is None:
         con.close()

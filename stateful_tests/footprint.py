@@ -1,5 +1,7 @@
 """What a module leaves behind in its process: ``python -m stateful_tests.footprint`` runs a program and looks.
 
+TMPDIR and HOME are a folder of its own, empty at the start.
+
 It runs the program line by line, up to the first that changes anything but its connection and its file. Its standard
 output and error are files, so that what is written to them is seen, whoever writes it and how.
 """
@@ -10,6 +12,7 @@ import asyncio
 import builtins
 import contextlib
 import datetime as dt
+import decimal
 import functools
 import gc
 import io
@@ -17,6 +20,8 @@ import json
 import locale
 import logging
 import os
+import random
+import resource
 import signal
 import socket
 import sqlite3
@@ -35,6 +40,8 @@ from model.port import load, one_line
 
 STANDARD: Final = (asyncio, builtins, dt, io, os, os.path, signal, socket, sqlite3, sys, threading, time)
 """The modules whose public names, and those of their public classes, must stay what they are."""
+
+LIMITS: Final = [name for name in vars(resource) if name.startswith("RLIMIT_")]
 
 LINGER_S: Final = 1.0
 """So long may a thread or a process take to be gone once it was told to end, or was waited for."""
@@ -188,6 +195,11 @@ def _values() -> dict[str, object]:
         "the timeout of new sockets": socket.getdefaulttimeout(),
         "the collection of garbage": (gc.isenabled(), gc.get_threshold()),
         "the recursion limit": sys.getrecursionlimit(),
+        "the interval of thread switches": sys.getswitchinterval(),
+        "the limit of digits": sys.get_int_max_str_digits(),
+        "the state of the random numbers": random.getstate(),
+        "the context of decimals": repr(decimal.getcontext()),
+        **{f"the limit {name}": resource.getrlimit(getattr(resource, name)) for name in LIMITS},
         "the function that traces or profiles": (sys.gettrace(), sys.getprofile()),
         "sys.path": [*sys.path],
         "sys.argv": [*sys.argv],
@@ -252,6 +264,7 @@ def _beside(kind: Kind) -> str:
         if said := os.pread(number, 200, 0):
             return f"writes to {name}: {said.decode(errors='replace')!r}"
     others = set(os.listdir()) - {kind.file}  # noqa: PTH208 - as above
+    others |= set(os.listdir(os.environ["TMPDIR"]))  # noqa: PTH208 - as above
     return f"leaves a file behind: {min(others)}" if others else ""
 
 

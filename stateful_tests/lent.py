@@ -14,12 +14,14 @@ from stateful_tests.guard import Guard
 PRAGMAS = (
     *("busy_timeout", "journal_mode", "synchronous", "locking_mode", "cache_size", "temp_store", "foreign_keys"),
     *("recursive_triggers", "query_only", "ignore_check_constraints", "defer_foreign_keys", "read_uncommitted"),
+    *("automatic_index", "cache_spill", "secure_delete", "reverse_unordered_selects", "trusted_schema", "mmap_size"),
+    *("cell_size_check", "journal_size_limit", "threads", "legacy_alter_table", "fullfsync", "max_page_count"),
 )
 SETTINGS = (
     *("busy_timeout = 777", "cache_size = -1234", "foreign_keys = ON"),
-    *("recursive_triggers = ON", "synchronous = NORMAL", "temp_store = MEMORY"),
+    *("recursive_triggers = ON", "synchronous = NORMAL", "temp_store = MEMORY", "automatic_index = ON"),
 )
-"""None of them is what the opener sets, or SQLite by itself."""
+"""None of them is what the opener sets, or SQLite by itself; but for the last, which an opener may have taken away."""
 
 
 def as_it_is(_: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -38,7 +40,9 @@ def settings(con: sqlite3.Connection) -> dict[str, object]:
     held["isolation_level"] = con.isolation_level
     with contextlib.closing(con.cursor()) as cursor:
         cursor.row_factory = None
-        held.update({name: cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS})
+        for name in PRAGMAS:
+            row = cursor.execute(f"PRAGMA {name}").fetchone()
+            held[name] = row and row[0]
     return held
 
 

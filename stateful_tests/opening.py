@@ -38,6 +38,24 @@ sys.stdin.readline()
 """
 
 
+PROBE = """\
+import sqlite3, sys
+con = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+try:
+    con.execute("BEGIN IMMEDIATE")
+    print("free")
+except sqlite3.OperationalError:
+    print("locked")
+"""
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another process finds the write lock taken: one of this process does not see what it has lost."""
+    probe = [sys.executable, "-I", "-c", PROBE, str(path)]
+    said = subprocess.run(probe, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()  # noqa: S603 - our own
+    return said == "locked"
+
+
 @contextlib.contextmanager
 def started(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
     """A process to talk to, killed if it is still there in the end."""

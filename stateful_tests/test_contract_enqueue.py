@@ -44,6 +44,13 @@ CLAUSES: dict[str, Program] = {
         (Enqueue("a", 5, 9, 9, 16), False),
         holds("a", status="pending", attempts=1, max_attempts=2, token=1, available_at=1, deadline=50_000),
     ),
+    "a large quantity is the same again": (
+        (Enqueue("a", 1000, 0, 50_000), True),
+        (Enqueue("a", 999 + 1, 0, 50_000), False),
+        (Claim("w", 0, 100), Ticket("a", 1000, "w", 1, 1, 100)),
+        (Finish(Ticket("a", 1000, "w", 1, 1, 100), "ok", 1), "done"),
+        (Enqueue("a", 999 + 1, 0, 50_000), False),
+    ),
     "another connection knows the job as well": (
         *NEW,
         (Enqueue("a", 5, 0, 50_000), False, 2),

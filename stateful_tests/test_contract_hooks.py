@@ -107,6 +107,25 @@ def test_an_error_after_commit_arrives_itself(queue: QueueGuard, where: str, err
     queue.idle(queue.con)
 
 
+@pytest.mark.parametrize("where", HOOKED)
+def test_a_hook_that_says_locked_is_not_called_again(queue: QueueGuard, where: str) -> None:
+    """The text is SQLite's for a lock, which is not the hook's to wait for."""
+    name, hook = HOOKED[where]
+    program, op = CHANGES[name]
+    before = queue.prepare(program)
+    called, planted = list[str](), sqlite3.OperationalError("database is locked")
+
+    def fault(reached: str) -> None:
+        called.append(reached)
+        if reached == hook.name and called.count(reached) == 1:
+            raise planted
+
+    queue.raises(planted, type(op).__name__.lower(), queue.con, *arguments(op), fault)
+    queue.expect(called.count(hook.name) == 1, f"{queue.lines[-1]} calls its hooks {called}, must call each once")
+    if not hook.kept:
+        queue.unchanged(before)
+
+
 @pytest.mark.parametrize("where", BEFORE_COMMIT)
 def test_a_hook_may_roll_back_itself(queue: QueueGuard, where: str) -> None:
     before = queue.prepare(CHANGES[HOOKED[where][0]][0])

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from model.contract import SCHEMA, WORKER
+from model.contract import SCHEMA, WORKER, Enqueue
 from model.port import one_line
 from stateful_tests.guard import QueueGuard, writing
-from stateful_tests.opening import open_at_once
+from stateful_tests.opening import is_locked, open_at_once
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -80,3 +83,28 @@ def test_a_hot_journal_is_rolled_back(queue: QueueGuard) -> None:
     queue.expect(ran == must, f"{queue.lines[-1]} returns {ran!r}, must return {must!r}")
     queue.other = queue.connect()
     queue.expect(queue.rows().jobs[1:] == before.jobs[1:], "a row of the killed process's transaction is still there")
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+MEANWHILE: dict[str, Callable[[QueueGuard], object]] = {
+    "open_queue": lambda queue: queue.worker.open_queue(queue.path).close(),
+    "run_file": lambda queue: queue.worker.run_file(queue.path, "x", lambda: 0, lambda _: True, 0.5),
+}
+
+
+@pytest.mark.parametrize("function", MEANWHILE)
+def test_a_call_on_the_same_file_takes_no_lock_away(queue: QueueGuard, function: str) -> None:
+    """A process that closes any descriptor of a file loses all POSIX locks that it has on it."""
+    queue.do(Enqueue("a", 5, 0, 50_000))
+    locked: list[bool] = []
+
+    def fault(hook: str) -> None:
+        if hook == "after-claim":
+            with contextlib.suppress(sqlite3.OperationalError):
+                MEANWHILE[function](queue)
+            locked.append(is_locked(queue.path))
+
+    queue.call("claim", queue.con, "w", 0, 100, fault)
+    lost = f"{queue.lines[-1]} loses its write lock while its hook after-claim calls {function} on the same file"
+    queue.expect(locked == [True], f"{lost}, must keep it")

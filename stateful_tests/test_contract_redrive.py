@@ -47,6 +47,20 @@ CLAUSES: dict[str, Program] = {
         (Claim("w", 19, 100), Ticket("a", 5, "w", 1, 1, 20)),
         audited(("a", 0, 10, "n")),
     ),
+    "a job is redriven as often as it dies": (
+        *NEW,
+        *(
+            step
+            for token in range(1, 41)
+            for step in (
+                (Claim("w", token, 100), Ticket("a", 5, "w", token, 1, token + 100)),
+                (Finish(Ticket("a", 5, "w", token, 1, token + 100), "permanent", token), "dead"),
+                (Redrive("a", token, 1000, "n"), True),
+            )
+        ),
+        holds("a", token=40, attempts=0),
+        audited(*(("a", token, token, "n") for token in range(1, 41))),
+    ),
     "the job is due at its redrive, not before": (
         *DEAD,
         (Redrive("a", 70, 1000, "n"), True),

@@ -75,6 +75,9 @@ SENDS: dict[str, Program] = {
         holds("a", available_at=1500),
         (RunOnce("w", 1500, 1500, "retryable"), Ran("a", 5, "pending")),
         holds("a", available_at=2500),
+        *((RunOnce("w", 1000 * n, 1000 * n, "retryable"), Ran("a", n, "pending")) for n in range(6, 16)),
+        holds("a", available_at=16_000),
+        (RunOnce("w", 16_000, 16_000, "retryable"), Ran("a", 16, "dead")),
     ),
     "the delay counts attempts, not tokens": (
         *NEW,

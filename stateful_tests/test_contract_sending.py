@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,15 @@ from stateful_tests.guard import PLANTED_TEXT, QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
 
+FALSE = {"__bool__": lambda _: False, "__len__": lambda _: 0}
 ANSWERS: dict[str, Callable[[Worker], object]] = {
     "True": lambda _: True,
     "Retryable": lambda worker: worker.Retryable("later"),
     "a subclass of Retryable": lambda worker: type("Busy", (worker.Retryable,), {})("later"),
     "Permanent": lambda worker: worker.Permanent("never"),
     "a subclass of Permanent": lambda worker: type("Gone", (worker.Permanent,), {})("never"),
+    "a Retryable that is false": lambda worker: type("Empty", (worker.Retryable,), FALSE)(),
+    "a Permanent that is false": lambda worker: type("Empty", (worker.Permanent,), FALSE)(),
 }
 STATUS = {
     "True": "done",
@@ -29,6 +33,8 @@ STATUS = {
     "a subclass of Retryable": "pending",
     "Permanent": "dead",
     "a subclass of Permanent": "dead",
+    "a Retryable that is false": "pending",
+    "a Permanent that is false": "dead",
 }
 
 
@@ -168,6 +174,44 @@ def test_a_spoiled_dict_does_not_change_the_ticket(job: QueueGuard, answer: str)
     ran = job.call("run_once", job.con, "w", run.clock, run.send, 0.5)
     must = {"id": "a", "token": 1, "status": STATUS[answer]}
     job.expect(ran == must, f"{job.lines[-1]} returns {ran!r} after send changed its dict, must return {must!r}")
+
+
+def test_the_delay_is_not_the_sends_to_choose(job: QueueGuard) -> None:
+    wishes = dict.fromkeys(("retry_after", "retry_after_ms", "delay", "delay_ms", "jitter"), 7)
+    wish = type("Wish", (job.worker.Retryable,), wishes)(7)
+    job.call("run_once", job.con, "w", Recorder([0, 1]).clock, Recorder([], wish).send, 0.5)
+    (row,) = job.rows().jobs
+    job.expect(row.available_at == 51, f"{job.lines[-1]} makes the job due at {row.available_at}, must at 1 + 50")
+
+
+# --- a run inside another's send --------------------------------------------------------------------------------------
+
+
+def inner(job: QueueGuard, ran: list[object]) -> None:
+    """Another job is run meanwhile, on a connection of its own."""
+    with contextlib.closing(job.worker.open_queue(job.path)) as con:
+        ran.append(job.worker.run_once(con, "x", lambda: 0, lambda _: True, 0.5))
+
+
+def in_a_thread(job: QueueGuard, ran: list[object]) -> None:
+    thread = threading.Thread(target=inner, args=(job, ran), daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    job.expect(not thread.is_alive(), "run_once in another thread does not return while the first one's send waits")
+
+
+PATIENCE_S = 10.0
+"""No run waits for more than a lock, and that for a second."""
+
+
+@pytest.mark.parametrize("way", [inner, in_a_thread])
+def test_another_job_is_run_meanwhile(job: QueueGuard, way: Callable[[QueueGuard, list[object]], None]) -> None:
+    job.must(Enqueue("b", 6, 0, 50_000), Return(value=True))
+    run, ran = Recorder([0, 1]), list[object]()
+    run.look = lambda: way(job, ran)
+    ran.append(job.call("run_once", job.con, "w", run.clock, run.send, 0.5))
+    must = [{"id": name, "token": 1, "status": "done"} for name in ("b", "a")]
+    job.expect(ran == must, f"{job.lines[-1]}, whose send runs the next job, and that run return {ran}, must {must}")
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -117,6 +117,24 @@ def test_a_cap_below_the_base_is_refused(queue: QueueGuard) -> None:
         queue.did["refused values"] += 1
 
 
+def test_what_was_right_before_does_not_make_it_right(queue: QueueGuard) -> None:
+    """1 equals True and 1.0, and has their hash: what remembers a call by its arguments takes one for the other."""
+    for place, right in (("attempt", 1), ("base_ms", 1), ("cap_ms", 1), ("jitter", 1)):
+        arguments: Arguments = {"attempt": 1, "base_ms": 1, "cap_ms": 1, "jitter": 1}
+        for value in (True, 1.0)[: 1 + (place != "jitter")]:
+            queue.call("retry_delay", *arguments.values())
+            queue.refused(ValueError, "retry_delay", *{**arguments, place: type(value)(right)}.values())
+            queue.did["refused values"] += 1
+
+
+def test_keys_may_come_in_any_order(queue: QueueGuard) -> None:
+    got = queue.call("enqueue", queue.con, {"qty": 5, "id": "a"}, 0, 50_000)
+    queue.expect(got is True, f"{queue.lines[-1]} returns {got!r}, must return True")
+    ticket = queue.call("claim", queue.con, "w", 0, 100)
+    got = queue.call("finish", queue.con, dict(sorted(ticket.items())), "ok", 1)
+    queue.expect(got == "done", f"{queue.lines[-1]} returns {got!r}, must return 'done'")
+
+
 def test_right_arguments_are_never_modified(queue: QueueGuard) -> None:
     stock(queue)
     for function, situations in SITUATIONS.items():

@@ -56,6 +56,25 @@ def test_the_error_of_a_hook_arrives_itself(store_lockstep: StoreFixture, where:
     pair.do(op)
 
 
+@pytest.mark.parametrize("where", HOOKED)
+def test_a_hook_that_says_locked_is_not_called_again(store: StoreGuard, where: str) -> None:
+    """The text is SQLite's for a lock, which is not the hook's to wait for."""
+    name, hook = HOOKED[where]
+    program, op = CHANGES[name]
+    before = store.prepare(program)
+    called, planted = list[str](), sqlite3.OperationalError("database is locked")
+
+    def fault(reached: str) -> None:
+        called.append(reached)
+        if reached == hook.name and called.count(reached) == 1:
+            raise planted
+
+    store.raises(planted, function(op), store.con, *astuple(op), fault)
+    store.expect(called.count(hook.name) == 1, f"{store.lines[-1]} calls its hooks {called}, must call each once")
+    if not hook.kept:
+        store.unchanged(before)
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_last_moves_after_the_hook(store: StoreGuard, name: str) -> None:
     """The lent connection itself sees the row and the total at after-total, and last as it was."""

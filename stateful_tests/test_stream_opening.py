@@ -15,7 +15,7 @@ from model.port import connect, one_line
 from model.store import observe
 from stateful_tests.files import file_size, make, master, must_close
 from stateful_tests.guard import StoreGuard, descriptors, writing
-from stateful_tests.opening import held, open_at_once
+from stateful_tests.opening import held, is_locked, open_at_once
 from stateful_tests.stream_clauses import FIVE
 
 pytestmark = pytest.mark.layer("contract")
@@ -147,3 +147,17 @@ def test_a_store_is_made_whole_or_not_at_all(store: StoreGuard) -> None:
         store.expect(not store.kept_open, f"{store.lines[-1]} raises on a full disk and leaves the file open")
         tables = [name for _, name, _ in master(path)] if path.exists() else []
         store.expect(not tables, f"{store.lines[-1]} fails on a full disk and leaves {tables}, must leave nothing")
+
+
+def test_opening_the_same_file_takes_no_lock_away(store: StoreGuard) -> None:
+    """A process that closes any descriptor of a file loses all POSIX locks that it has on it."""
+    locked: list[bool] = []
+
+    def fault(hook: str) -> None:
+        if hook == "after-total":
+            store.client.open_store(store.path).close()
+            locked.append(is_locked(store.path))
+
+    store.call("apply_event", store.con, 0, 7, fault)
+    lost = f"{store.lines[-1]} loses its write lock while its hook after-total calls open_store on the same file"
+    store.expect(locked == [True], f"{lost}, must keep it")

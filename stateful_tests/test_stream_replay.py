@@ -109,6 +109,20 @@ def test_replay(client: Client, clause: str) -> None:
     must_replay(client, log, cursor, limit)
 
 
+def test_a_log_that_moves_on_is_read_anew(client: Client, did: Counter[str]) -> None:
+    """It is the publisher's own list, which loses its oldest events and gets new ones."""
+    log = log_from(0, 2)
+    for seq in range(2, 40):
+        must_replay(client, log, log[0][0] - 1, LIMITS.high)
+        must_replay(client, log, log[-1][0], LIMITS.high)
+        log.append((seq, seq % 9))
+        if seq % 3:
+            del log[0]
+        did["replays"] += 2
+    log[1] = (log[1][0] + 1, 0)
+    must_refuse(client, did, log, log[-1][0], LIMITS.high)
+
+
 @pytest.mark.parametrize("length", [1, 2, 15, 16, 17, 127, 128])
 @pytest.mark.parametrize("first", [0, 1, 10, 2**63 - 2, 10**50], ids=["0", "1", "10", "2**63 - 2", "10**50"])
 def test_every_cursor_around_the_log(client: Client, first: int, length: int, did: Counter[str]) -> None:

@@ -72,12 +72,14 @@ def _shortened(lines: Sequence[str], word: Word, run: Callable[[Sequence[str]], 
 
 def _run(kind: Kind, module: Path, lines: Sequence[str], place: Path) -> Word | None:
     """What the first line that does something wrong does; None if all of them are right."""
-    answers, folder = place / "answers", place / "folder"
+    answers, folder, home = place / "answers", place / "folder", place / "home"
     folder.mkdir()
+    home.mkdir()
     answers.touch()
     order = Order(kind.name, str(module), str(folder), str(answers), list(lines))
     command = [sys.executable, "-m", "stateful_tests.footprint", json.dumps(asdict(order))]
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONWARNINGS", "PYTHONDEVMODE")}
+    environment |= {"TMPDIR": str(home), "HOME": str(home)}
     with (place / "out").open("w+") as out, (place / "err").open("w+") as err:
         process = subprocess.Popen(  # noqa: S603 - our own module
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True

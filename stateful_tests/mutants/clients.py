@@ -6,7 +6,8 @@ from typing import Final
 
 from stateful_tests.mutants import Mutant
 from stateful_tests.mutants.clients_events import STORE
+from stateful_tests.mutants.clients_large import LARGE
 from stateful_tests.mutants.clients_lines import LINES
 from stateful_tests.mutants.clients_sessions import SESSIONS
 
-CLIENTS: Final[tuple[Mutant, ...]] = (*STORE, *LINES, *SESSIONS)
+CLIENTS: Final[tuple[Mutant, ...]] = (*STORE, *LINES, *SESSIONS, *LARGE)

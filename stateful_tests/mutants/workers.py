@@ -9,6 +9,7 @@ from stateful_tests.mutants.workers_claim import CLAIM
 from stateful_tests.mutants.workers_enqueue import ENQUEUE
 from stateful_tests.mutants.workers_files import FILES
 from stateful_tests.mutants.workers_finish import FINISH
+from stateful_tests.mutants.workers_large import LARGE
 from stateful_tests.mutants.workers_lease import LEASE
 from stateful_tests.mutants.workers_opening import OPENING
 from stateful_tests.mutants.workers_redrive import REDRIVE
@@ -45,4 +46,5 @@ WORKERS: Final = (
     *RUN,
     *SEND,
     *FILES,
+    *LARGE,
 )

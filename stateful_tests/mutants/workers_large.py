@@ -1,0 +1,272 @@
+"""Wrong workers: what goes wrong in a large file, beside another call, or after an earlier one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stateful_tests.mutants import Mutant
+
+_KEPT: Final = "a call changes the rows of its job, and no others"
+
+LARGE: Final = (
+    # --- a large file
+    Mutant(
+        "a sweep buries five hundred at most",
+        "every open job past its deadline or out of attempts dies",
+        (
+            (
+                'WHERE {_OPEN} AND {_DIES} <= :now_ms"""',
+                'WHERE seq IN (SELECT seq FROM jobs WHERE {_OPEN} AND {_DIES} <= :now_ms LIMIT 500)"""',
+            ),
+        ),
+    ),
+    Mutant(
+        "a claim forgets what was done long ago",
+        _KEPT,
+        (
+            (
+                '        con.execute(_QUARANTINE, {"now_ms": now_ms})\n',
+                (
+                    '        con.execute(_QUARANTINE, {"now_ms": now_ms})\n'
+                    "        con.execute(\"DELETE FROM jobs WHERE status = 'done'"
+                    ' AND seq <= (SELECT max(seq) FROM jobs) - 10000")\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a redrive keeps a thousand audit rows",
+        "each redrive has its audit row",
+        (
+            (
+                '        con.execute(_AUDIT, {**order, "token": dead[0]})\n',
+                (
+                    '        con.execute(_AUDIT, {**order, "token": dead[0]})\n'
+                    '        con.execute("DELETE FROM redrives WHERE seq <= (SELECT max(seq) FROM redrives) - 1000")\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a queue of ten thousand open jobs is full",
+        "a new job is pending",
+        (
+            (
+                "        if known is None:\n            con.execute(_INSERT, job)\n",
+                (
+                    "        if known is None:\n"
+                    '            if _row(con, f"SELECT count(*) FROM jobs WHERE {_OPEN}") >= (10000,):\n'
+                    '                raise OverflowError("the queue is full")\n'
+                    "            con.execute(_INSERT, job)\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a job is redriven sixteen times",
+        "a dead job is redriven",
+        (
+            (
+                "        if dead is None:\n",
+                (
+                    '        redriven = _row(con, "SELECT count(*) FROM redrives WHERE id = :id", order) or (0,)\n'
+                    "        if dead is None or redriven[0] >= 16:\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "the delays are a table of eight",
+        "a retry is due after retry_delay, in each of 16 attempts",
+        (
+            (
+                'delay_ms = retry_delay(ticket["attempt"], 100, 1000, jitter) if',
+                'delay_ms = math.floor([min(1000, 100 << n) for n in range(8)][ticket["attempt"] - 1] * jitter) if',
+            ),
+        ),
+    ),
+    # --- the order in which things are asked for
+    Mutant(
+        "the rows are taken as they come",
+        "the job with the lowest seq is claimed",
+        (
+            (
+                '_FIRST_DUE: Final = f"""\n',
+                (
+                    '_FIRST_DUE: Final = """SELECT seq, CAST(id AS BLOB), qty, token, attempts, deadline FROM jobs\n'
+                    "WHERE (status = 'pending' AND available_at <= :now_ms)"
+                    ' OR (status = \'leased\' AND lease_until <= :now_ms) LIMIT 1"""\n'
+                    '_WALK: Final = f"""\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "the keys of an event come in one order",
+        "an event is a dict of exactly id and qty",
+        (
+            (
+                '        "id": _identifier("id", _exact_dict("event", event, "id", "qty")["id"]),\n',
+                '        "id": _identifier("id", [*_exact_dict("event", event, "id", "qty").values()][0]),\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "a quantity must be the same object",
+        "the same id and quantity again is False",
+        (('elif known != (job["qty"],):', 'elif known[0] is not job["qty"]:'),),
+    ),
+    # --- after an earlier call, and beside another one
+    Mutant(
+        "retry_delay remembers its calls",
+        "a bool is no int",
+        (
+            (
+                "def retry_delay(",
+                (
+                    "def retry_delay(attempt, base_ms, cap_ms, jitter):\n"
+                    "    try:\n"
+                    "        return _delay(attempt, base_ms, cap_ms, jitter)\n"
+                    "    except TypeError as error:\n"
+                    '        raise ValueError("no number") from error\n\n\n'
+                    "@__import__('functools').lru_cache(maxsize=8)\n"
+                    "def _delay("
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a lock is waited for whoever says so",
+        "the error of a hook arrives as the same object, and the hook is called once",
+        (
+            (
+                '        con.execute("BEGIN IMMEDIATE")\n        result = body()\n',
+                (
+                    '        con.execute("BEGIN IMMEDIATE")\n'
+                    "        try:\n"
+                    "            result = body()\n"
+                    "        except sqlite3.OperationalError as error:\n"
+                    '            if "locked" not in str(error):\n'
+                    "                raise\n"
+                    '            con.execute("ROLLBACK")\n'
+                    '            con.execute("BEGIN IMMEDIATE")\n'
+                    "            result = body()\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "run_file reads the head of the file",
+        "what is written is read inside the same BEGIN IMMEDIATE, which keeps its lock",
+        (
+            (
+                "    con = open_queue(name)\n",
+                '    with open(name, "rb") as file:\n        file.read(16)\n    con = open_queue(name)\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "one run at a time in a process",
+        "the send is outside any lock",
+        (
+            (
+                "    outcome = _deliver(send, ticket)\n",
+                (
+                    "    with vars(run_once).setdefault('lock', __import__('threading').RLock()):\n"
+                    "        outcome = _deliver(send, ticket)\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "the ticket under way is kept in the module",
+        "what send does to the queue does not change the ticket",
+        (
+            (
+                "    outcome = _deliver(send, ticket)\n",
+                (
+                    "    vars(run_once)['ticket'] = ticket\n"
+                    "    outcome = _deliver(send, ticket)\n"
+                    "    ticket = vars(run_once)['ticket']\n"
+                ),
+            ),
+        ),
+    ),
+    # --- what a send raises
+    Mutant(
+        "a Retryable may ask for its own delay",
+        "a retry is due after retry_delay",
+        (
+            (
+                "    except Retryable:\n",
+                "    except Retryable as error:\n        ticket['wish'] = getattr(error, 'retry_after_ms', None)\n",
+            ),
+            (
+                'delay_ms = retry_delay(ticket["attempt"], 100, 1000, jitter) if',
+                (
+                    'wish = ticket.pop("wish", None)\n'
+                    '    delay_ms = (wish or retry_delay(ticket["attempt"], 100, 1000, jitter)) if'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a Retryable that is false is a bad ack",
+        "Retryable is a retry",
+        (
+            (
+                '    except Retryable:\n        return "retry"\n',
+                (
+                    "    except Retryable as error:\n"
+                    "        if not error:\n"
+                    '            raise BadAck("nothing is raised") from None\n'
+                    '        return "retry"\n'
+                ),
+            ),
+        ),
+    ),
+    # --- the process it runs in
+    Mutant(
+        "a lock file is left in the folder for temporary files",
+        "a call leaves no other file behind",
+        (
+            (
+                "    con = sqlite3.connect(os.path.join",
+                (
+                    '    open(__import__("tempfile").gettempdir() + "/queue.lock", "a").close()\n'
+                    "    con = sqlite3.connect(os.path.join"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "the import seeds the random numbers",
+        "the import changes nothing of its process",
+        (('_T = TypeVar("_T")', '__import__("random").seed(1)\n_T = TypeVar("_T")'),),
+    ),
+    Mutant(
+        "retry_delay sets the context of decimals",
+        "a call changes nothing of its process",
+        (
+            (
+                "    return math.floor(min(cap_ms",
+                '    __import__("decimal").getcontext().prec = 60\n    return math.floor(min(cap_ms',
+            ),
+        ),
+    ),
+    Mutant(
+        "automatic_index is switched off",
+        "a lent connection comes back with its settings",
+        (
+            (
+                "    before = con.total_changes\n",
+                '    con.execute("PRAGMA automatic_index = OFF")\n    before = con.total_changes\n',
+            ),
+        ),
+    ),
+    Mutant(
+        "ids are read as UTF-8",
+        "a queue file that someone else made works as well",
+        (('job_id.replace(b"\\0", b"").decode()', "job_id.decode()"),),
+    ),
+)
