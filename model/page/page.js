@@ -694,10 +694,11 @@ function timelines() {
   const taken = new Set((data.failures || []).map((failure) => failure.timeline));
   const rest = (data.timelines || []).filter((_, index) => !taken.has(index));
   if (!rest.length) return null;
-  const place = h("div");
-  const choice = h("select", { "aria-label": "which", change: (event) => place.replaceChildren(timeline(rest[event.target.value])) },
+  const place = h("div"), drawn = []; // each is made once: it watches its size, and the colours, for as long as the page is open
+  const at = (index) => (drawn[index] ??= timeline(rest[index]));
+  const choice = h("select", { "aria-label": "which", change: (event) => place.replaceChildren(at(event.target.value)) },
     rest.map((each, index) => h("option", { value: index }, each.title)));
-  place.append(timeline(rest[0]));
+  place.append(at(0));
   return section("Timeline", rest.length > 1 ? null : rest[0].title, rest.length > 1 ? h("div", { class: "tools" }, choice) : null, place);
 }
 
