@@ -200,7 +200,7 @@ def in_a_thread(job: QueueGuard, ran: list[object]) -> None:
     job.expect(not thread.is_alive(), "run_once in another thread does not return while the first one's send waits")
 
 
-PATIENCE_S = 10.0
+PATIENCE_S = 20.0
 """No run waits for more than a lock, and that for a second."""
 
 
