@@ -166,7 +166,7 @@ def is_named(candidate: Candidate, options: argparse.Namespace) -> bool:
 
 
 def _names() -> dict[str, list[str]]:
-    return {kind: [mutant.name for mutant in mutants] for kind, mutants in MUTANTS.items()}
+    return {kind: [mutant.name for mutant in mutants if not mutant.equivalent] for kind, mutants in MUTANTS.items()}
 
 
 # --- the gates --------------------------------------------------------------------------------------------------------
