@@ -232,8 +232,8 @@ def apply_event(con: sqlite3.Connection, seq: int, delta: int, fault: _Fault | N
 
 def _apply(con: sqlite3.Connection, seq: int, delta: int, fault: _Fault | None) -> bool:
     last, _ = _checkpoint(con)
-    if seq > last + 1:
-        raise Gap(f"the next event must be {last + 1}")  # Python would not write out every seq
+    if seq > last + 1:  # not to be named: Python does not write out an int of thousands of digits
+        raise Gap(f"an event is missing after event {last}")
     if seq <= last:
         _require_same(con, seq, delta)
         return False

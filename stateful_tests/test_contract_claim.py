@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
-
 import pytest
 
-from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Ticket
-from model.queue import Queue, Worker
+from model.contract import Claim, Enqueue, Finish, Redrive, Ticket
 from stateful_tests.clauses import LAST_ATTEMPT, LATEST, LEASED, NEW, STATUSES, Fixture, Program, T, follow, holds
-from stateful_tests.files import make
-from stateful_tests.lockstep import Lockstep
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -232,17 +226,6 @@ QUARANTINE: dict[str, Program] = {
 @pytest.mark.parametrize("clause", SELECT)
 def test_claim(lockstep: Fixture, clause: str) -> None:
     follow(lockstep(connections=2), SELECT[clause])
-
-
-@pytest.mark.parametrize("columns", ["status, available_at", "status, deadline", "status, lease_until", "id, status"])
-def test_an_index_of_someone_else_changes_nothing(
-    worker: Worker, tmp_path: Path, did: Counter[str], columns: str
-) -> None:
-    for number, program in enumerate(SELECT.values()):
-        path = tmp_path / f"{number}.db"
-        make(path, *SCHEMA.values(), f"CREATE INDEX someone_elses ON jobs ({columns})")
-        with Lockstep(Queue(worker, path), did, connections=2) as pair:
-            follow(pair, program)
 
 
 @pytest.mark.parametrize("clause", QUARANTINE)
