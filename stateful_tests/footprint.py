@@ -13,6 +13,7 @@ import builtins
 import contextlib
 import datetime as dt
 import decimal
+import faulthandler
 import functools
 import gc
 import io
@@ -88,6 +89,7 @@ def obey(order: Order) -> Iterator[Word]:
     kind = KINDS[order.kind]
     os.chdir(order.folder)
     logging.getLogger().addHandler(logging.NullHandler())  # what is logged is for the caller to show
+    _set_apart()
     names: dict[str, Any] = {"asyncio": asyncio, "suppress": contextlib.suppress}
     gc.collect()
     gc.freeze()
@@ -107,6 +109,24 @@ def obey(order: Order) -> Iterator[Word]:
             yield word
             return
     yield Word(len(order.lines))
+
+
+def _set_apart() -> None:
+    """Give the process what none has by itself: to set it back to the default is to change it."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, _heed)
+    os.umask(0o027)
+    gc.disable()
+    gc.set_threshold(701, 11, 11)
+    socket.setdefaulttimeout(777.0)
+    sys.setswitchinterval(0.006)
+    sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+    decimal.getcontext().prec += 1
+
+
+def _heed(number: int, _frame: object) -> None:
+    """A handler of the caller's: nobody sends a signal here."""
+    raise RuntimeError(f"signal {number}")
 
 
 def _seen(at: int, kind: Kind, before: Surroundings, names: dict[str, Any]) -> Word | None:
@@ -193,7 +213,8 @@ def _values() -> dict[str, object]:
         "the timer that ends in SIGALRM": signal.getitimer(signal.ITIMER_REAL) != (0, 0),
         "the signals that are blocked": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
         "the timeout of new sockets": socket.getdefaulttimeout(),
-        "the collection of garbage": (gc.isenabled(), gc.get_threshold()),
+        "the collection of garbage": (gc.isenabled(), gc.get_threshold(), gc.get_debug(), [*gc.callbacks]),
+        "the handler of faults": faulthandler.is_enabled(),
         "the recursion limit": sys.getrecursionlimit(),
         "the interval of thread switches": sys.getswitchinterval(),
         "the limit of digits": sys.get_int_max_str_digits(),

@@ -20,6 +20,7 @@ PRAGMAS = (
 SETTINGS = (
     *("busy_timeout = 777", "cache_size = -1234", "foreign_keys = ON"),
     *("recursive_triggers = ON", "synchronous = NORMAL", "temp_store = MEMORY", "automatic_index = ON"),
+    "journal_mode = PERSIST",
 )
 """None of them is what the opener sets, or SQLite by itself; but for the last, which an opener may have taken away."""
 
@@ -92,9 +93,10 @@ def says_the_same_of_rows(guard: Guard[Any, Any], op: Any, before: Any) -> None:
 
 def locks_before_it_reads(guard: Guard[Any, Any], op: Any) -> None:  # noqa: ANN401
     """At no statement of its transaction could another connection get the write lock."""
-    free: list[str] = []
+    free, begun, before = list[str](), list[str](), guard.rows()
 
     def probe(statement: str) -> None:
+        begun.extend([statement] * statement.lstrip().upper().startswith("BEGIN"))
         if not guard.con.in_transaction:
             return
         with contextlib.suppress(sqlite3.OperationalError):
@@ -105,6 +107,8 @@ def locks_before_it_reads(guard: Guard[Any, Any], op: Any) -> None:  # noqa: ANN
     guard.con.set_trace_callback(probe)
     guard.do(op)
     guard.con.set_trace_callback(None)
+    if not begun and guard.rows() != before:
+        raise RuntimeError(f"{source(op)} keeps its statements from the trace callback of the lent connection")
     guard.expect(not free, f"{source(op)} executes {free[:1]} without the write lock, must BEGIN IMMEDIATE")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.contract import CONFLICT, Claim, Enqueue, Finish, Ticket
+from model.contract import CONFLICT, Claim, Enqueue, Finish, Redrive, Ticket
 from stateful_tests.clauses import EARLIEST, LATEST, NEW, STATUSES, Fixture, Program, T, follow, holds
 
 pytestmark = pytest.mark.layer("contract")
@@ -50,6 +50,17 @@ CLAUSES: dict[str, Program] = {
         (Claim("w", 0, 100), Ticket("a", 1000, "w", 1, 1, 100)),
         (Finish(Ticket("a", 1000, "w", 1, 1, 100), "ok", 1), "done"),
         (Enqueue("a", 999 + 1, 0, 50_000), False),
+    ),
+    "what was settled long ago is still known": (
+        *STATUSES["done"],
+        (Enqueue("b", 6, 0, 50_000), True),
+        (Claim("w", 100, 100), Ticket("b", 6, "w", 1, 1, 200)),
+        (Finish(Ticket("b", 6, "w", 1, 1, 200), "permanent", 100), "dead"),
+        (Enqueue("c", 7, LATEST, 60_000), True),
+        (Claim("w", LATEST, 100), Ticket("c", 7, "w", 1, 1, LATEST + 100)),
+        (Redrive("b", LATEST, 100, "n"), True),
+        (Enqueue("a", 5, LATEST, 60_000), False),
+        holds("a", status="done"),
     ),
     "another connection knows the job as well": (
         *NEW,

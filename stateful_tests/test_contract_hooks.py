@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from model.contract import FAULT_HOOKS, Crash, Enqueue, Finish, Plain, Planted
-from model.port import PLANTS
-from model.queue import ticket_dict
+from model import lease
+from model.contract import FAULT_HOOKS, Claim, Crash, Enqueue, Finish, Plain, Planted, Reply
+from model.counterexample import differences, show
+from model.port import PLANTS, returned
+from model.queue import Worker, ticket_dict
 from stateful_tests.clauses import CHANGES, Fixture, follow
 from stateful_tests.guard import PLANTED_TEXT, QueueGuard
 
@@ -124,6 +128,43 @@ def test_a_hook_that_says_locked_is_not_called_again(queue: QueueGuard, where: s
     queue.expect(called.count(hook.name) == 1, f"{queue.lines[-1]} calls its hooks {called}, must call each once")
     if not hook.kept:
         queue.unchanged(before)
+
+
+@pytest.mark.parametrize("where", HOOKED)
+def test_the_same_call_on_another_file_changes_nothing_here(
+    worker: Worker, tmp_path: Path, did: Counter[str], where: str
+) -> None:
+    name, hook = HOOKED[where]
+    program, op = CHANGES[name]
+    function = type(op).__name__.lower()
+    with QueueGuard(worker, tmp_path / "here.db", did) as here, QueueGuard(worker, tmp_path / "there.db", did) as there:
+        there.do(Enqueue("first", 1, 0, 50_000))
+        state = there.prepare(program)
+        # Over there it is about another job, or comes to nothing.
+        elsewhere = Claim("x", 5, 7) if isinstance(op, Claim) else op
+        want_there, reply_there = lease.step(state, elsewhere)
+        want, reply = lease.step(here.prepare(program), op)
+        said = list[Reply]()
+
+        def fault(reached: str) -> None:
+            if reached == hook.name:
+                said.append(there.do(elsewhere))
+
+        got = here.call(function, here.con, *arguments(op), fault)
+        here.expect(returned(got) == reply, f"{here.lines[-1]} returns {got!r}, must return {show(reply)}")
+        differs = differences(here.rows(), want) or differences(there.rows(), want_there)
+        here.expect(said == [reply_there] and not differs, f"{here.lines[-1]}: {differs or said}")
+
+
+@pytest.mark.parametrize("where", HOOKED)
+def test_a_hook_returns_what_it_likes(queue: QueueGuard, where: str) -> None:
+    name, _ = HOOKED[where]
+    program, op = CHANGES[name]
+    after, reply = lease.step(queue.prepare(program), op)
+    got = queue.call(type(op).__name__.lower(), queue.con, *arguments(op), lambda _: False)
+    queue.expect(returned(got) == reply, f"{queue.lines[-1]} returns {got!r}, must return {show(reply)}")
+    differs = differences(queue.rows(), after)
+    queue.expect(not differs, f"{queue.lines[-1]}: {differs}")
 
 
 @pytest.mark.parametrize("where", BEFORE_COMMIT)

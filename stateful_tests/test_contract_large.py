@@ -18,6 +18,10 @@ pytestmark = pytest.mark.layer("contract")
 DOOMED = 33_000
 """More than the variables that one statement may have."""
 MANY = 11_000
+KINDS = (
+    *(("doomed", "pending", DOOMED), ("spent", "leased", MANY)),
+    *(("done", "done", MANY), ("dead", "dead", MANY), ("later", "pending", MANY)),
+)
 DEADLINE_MS = 10
 LATER_MS = 10**6
 
@@ -33,25 +37,32 @@ def put(queue: QueueGuard, table: str, fields: tuple[str, ...], rows: Iterable[J
 
 
 def jobs() -> Iterator[Job]:
-    """So many that die at ``DEADLINE_MS``, are settled, or are not due; and the last one, which is."""
-    kinds = [("doomed", "pending", DOOMED), ("done", "done", MANY), ("dead", "dead", MANY), ("later", "pending", MANY)]
+    """So many that die at ``DEADLINE_MS``, are spent, are settled, or are not due; and the last one, which is."""
     seq = 0
-    for name, status, count in kinds:
+    for name, status, count in KINDS:
         for number in range(count):
             seq += 1
             deadline = DEADLINE_MS if name == "doomed" else 10**9
             available_at = LATER_MS if name == "later" else 0
             reason = "permanent" if status == "dead" else None
-            yield Job(seq, f"{name}{number}", 5, status, 1, 3, 1, available_at, deadline, None, None, reason)
+            attempts, owner, lease_until = (3, "x", 5) if name == "spent" else (1, None, None)
+            yield Job(
+                seq, f"{name}{number}", 5, status, attempts, 3, 1, available_at, deadline, owner, lease_until, reason
+            )
     yield Job(seq + 1, "last", 5, "pending", 0, 3, 0, 0, 10**9, None, None, None)
 
 
 def buried(state: State) -> State:
     """What the model's quarantine makes of the doomed, all at once: it takes one after the other, and so for hours."""
-    dead = (
-        job._replace(status="dead", reason="deadline") if job.id.startswith("doomed") else job for job in state.jobs
-    )
-    return state._replace(jobs=tuple(dead))
+    return state._replace(jobs=tuple(map(_buried, state.jobs)))
+
+
+def _buried(job: Job) -> Job:
+    if job.id.startswith("doomed"):
+        return job._replace(status="dead", reason="deadline")
+    if job.id.startswith("spent"):
+        return job._replace(status="dead", reason="exhausted", owner=None, lease_until=None)
+    return job
 
 
 LAST = Ticket("last", 5, "w", 1, 1, 110)
@@ -69,7 +80,9 @@ OPERATIONS: tuple[Plain, ...] = (
 def test_every_row_of_a_large_queue_counts(queue: QueueGuard) -> None:
     put(queue, "jobs", Job._fields, jobs())
     put(queue, "redrives", Audit._fields, (Audit(seq, f"dead{seq % MANY}", 1, 0, "n") for seq in range(1, MANY)))
-    queue.lines.append(f"# {DOOMED} jobs past their deadline are put there, {MANY} each done, dead and not yet due")
+    queue.lines.append(
+        f"# {DOOMED} jobs past their deadline are put there, {MANY} each spent, done, dead and not yet due"
+    )
     state: State = queue.rows()
     for op in OPERATIONS:
         if isinstance(op, Claim):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from model.contract import BOUNDS, Claim, Enqueue, Finish, Plain, Redrive, RunOnce, Ticket
+from model.contract import BOUNDS, Claim, Enqueue, Finish, Job, Plain, Redrive, RunOnce, Ticket
 from stateful_tests.clauses import LEASED, STATUSES, Fixture, Program, T, follow
 from stateful_tests.forms import ALPHABET
 from stateful_tests.guard import QueueGuard
@@ -55,9 +55,15 @@ def test_both_ends_of_the_clock_are_right(lockstep: Fixture) -> None:
         pair.do(RunOnce("w", first_ms, second_ms))
 
 
+NAMES_IN_SQL = (*Job._fields, "rowid", "oid", "_rowid_", "null", "NULL", "excluded", "1e3", "01", "inf")
+"""To SQL a name in the wrong quotes is a column, and a text that looks like a number may become one."""
+
+
 def test_every_identifier_is_right_everywhere(lockstep: Fixture) -> None:
     pair = lockstep()
-    for name in ("a", "Z", "0", "_", "-", ALPHABET, ALPHABET[::-1], "-" * 64):
+    for name in ("a", "Z", "0", "_", "-", ALPHABET, ALPHABET[::-1], "-" * 64, *NAMES_IN_SQL):
+        if name not in ALPHABET:
+            pair.do(Redrive(name, 0, 10, name))
         pair.do(Enqueue(name, 5, 0, 50_000))
         pair.do(Claim(name, 0, 100))
         pair.do(Finish(Ticket(name, 5, name, 1, 1, 100), "permanent", 0))

@@ -61,6 +61,16 @@ def a_pipe(folder: Path) -> Path:
     return folder / "pipe"
 
 
+def below_a_file(folder: Path) -> Path:
+    (folder / "queue.db").write_bytes(b"x")
+    return folder / "queue.db" / "queue.db"
+
+
+def a_link_to_itself(folder: Path) -> Path:
+    (folder / "link.db").symlink_to(folder / "link.db")
+    return folder / "link.db"
+
+
 NO_FILES = {
     make.__name__.replace("_", " "): make
     for make in (
@@ -71,6 +81,8 @@ NO_FILES = {
         a_link_to_a_directory,
         an_empty_file,
         a_pipe,
+        below_a_file,
+        a_link_to_itself,
     )
 }
 

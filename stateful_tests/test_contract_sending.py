@@ -194,10 +194,13 @@ def inner(job: QueueGuard, ran: list[object]) -> None:
 
 
 def in_a_thread(job: QueueGuard, ran: list[object]) -> None:
-    thread = threading.Thread(target=inner, args=(job, ran), daemon=True)
+    def run() -> None:
+        ran.append(job.worker.run_file(job.path, "x", lambda: 0, lambda _: True, 0.5))
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(PATIENCE_S)
-    job.expect(not thread.is_alive(), "run_once in another thread does not return while the first one's send waits")
+    job.expect(not thread.is_alive(), "run_file in another thread does not return while the first one's send waits")
 
 
 PATIENCE_S = 20.0
@@ -239,10 +242,25 @@ def test_the_error_of_a_send_arrives_itself(job: QueueGuard, kind: str) -> None:
     leased(job)
 
 
-@pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "SystemExit"])
+@pytest.mark.parametrize("name", ["Retryable", "Permanent"])
+def test_an_error_that_was_made_of_another_arrives_itself(job: QueueGuard, name: str) -> None:
+    error = getattr(job.worker, name)(PLANTED_TEXT)
+    caused = RuntimeError(PLANTED_TEXT)
+    caused.__cause__ = caused.__context__ = error
+    namesake = type(name, (Exception,), {})(PLANTED_TEXT)
+    for place, planted in enumerate((caused, ExceptionGroup(PLANTED_TEXT, [error]), namesake)):
+        run = Recorder([1000 * place, 1000 * place], planted)
+        job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
+        (row,) = job.rows().jobs
+        job.expect(
+            row.status == "leased", f"{job.lines[-1]} raises {one_line(planted)} and leaves the job {row.status}"
+        )
+
+
+@pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "SystemExit", "Retryable", "Permanent"])
 def test_the_error_of_the_first_clock_arrives_itself(job: QueueGuard, kind: str) -> None:
     before = job.rows()
-    run = Recorder([planted := ERRORS[kind](PLANTED_TEXT)])
+    run = Recorder([planted := (ERRORS.get(kind) or getattr(job.worker, kind))(PLANTED_TEXT)])
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
     job.expect(run.called == ["clock"], f"{job.lines[-1]} calls {run.called}, must call clock alone")
     job.unchanged(before)

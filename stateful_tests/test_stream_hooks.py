@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import astuple
+from pathlib import Path
 
 import pytest
 
+from model import stream
 from model.contract import Crash, Planted
 from model.counterexample import differences
 from model.events import FAULT_HOOKS, Apply, Plain
@@ -73,6 +76,35 @@ def test_a_hook_that_says_locked_is_not_called_again(store: StoreGuard, where: s
     store.expect(called.count(hook.name) == 1, f"{store.lines[-1]} calls its hooks {called}, must call each once")
     if not hook.kept:
         store.unchanged(before)
+
+
+@pytest.mark.parametrize("where", HOOKED)
+def test_an_event_of_another_store_changes_nothing_here(
+    client: Client, tmp_path: Path, did: Counter[str], where: str
+) -> None:
+    name, hook = HOOKED[where]
+    program, op = CHANGES[name]
+    with StoreGuard(client, tmp_path / "here.db", did) as here, StoreGuard(client, tmp_path / "there.db", did) as there:
+        want, _ = stream.step(here.prepare(program), op)
+        want_there, _ = stream.step(there.rows(), Apply(0, 9))
+
+        def fault(reached: str) -> None:
+            if reached == hook.name:
+                there.do(Apply(0, 9))
+
+        here.call(function(op), here.con, *astuple(op), fault)
+        differs = differences(here.rows(), want) or differences(there.rows(), want_there)
+        here.expect(not differs, f"{here.lines[-1]}, in whose hook event 0 of another store is applied: {differs}")
+
+
+@pytest.mark.parametrize("where", HOOKED)
+def test_a_hook_returns_what_it_likes(store: StoreGuard, where: str) -> None:
+    name, _ = HOOKED[where]
+    program, op = CHANGES[name]
+    after, _ = stream.step(store.prepare(program), op)
+    store.call(function(op), store.con, *astuple(op), lambda _: False)
+    differs = differences(store.rows(), after)
+    store.expect(not differs, f"{store.lines[-1]}: {differs}")
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -126,4 +126,83 @@ LARGE: Final = (
             ),
         ),
     ),
+    Mutant(
+        "the event under way is kept in the module",
+        "an event's changes are its own",
+        (
+            (
+                (
+                    '    con.execute("UPDATE checkpoint SET total = total + ? WHERE id = 1", (delta,))\n'
+                    '    _reach(fault, "after-total")\n'
+                    '    con.execute("UPDATE checkpoint SET last = ? WHERE id = 1", (seq,))\n'
+                ),
+                (
+                    "    _current.update(seq=seq, delta=delta)\n"
+                    '    con.execute("UPDATE checkpoint SET total = total + :delta WHERE id = 1",'
+                    " _current)\n"
+                    '    _reach(fault, "after-total")\n'
+                    '    con.execute("UPDATE checkpoint SET last = :seq WHERE id = 1", _current)\n'
+                ),
+            ),
+            (
+                "def _apply(",
+                (
+                    "_current: Final[dict[str, int]] = {}\n"
+                    '"""The event under way, for whoever wants to show it."""\n'
+                    "\n"
+                    "\n"
+                    "def _apply("
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a hook that returns False forbids the change",
+        "a hook is told, not asked",
+        (
+            (
+                ("    if fault is not None:\n        fault(hook)\n"),
+                (
+                    "    if fault is not None and fault(hook) is False:\n"
+                    '        raise sqlite3.InterfaceError(f"vetoed at {hook}")\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "each event switches the collection of garbage on",
+        "a call changes nothing of its process",
+        (
+            (
+                (
+                    "    if fresh := _write(con, lambda: _apply(con, seq, delta, fault)):\n"
+                    '        _reach(fault, "after-commit")\n'
+                ),
+                (
+                    "    gc.disable()  # a collection must not make others wait for the lock\n"
+                    "    try:\n"
+                    "        fresh = _write(con, lambda: _apply(con, seq, delta, fault))\n"
+                    "    finally:\n"
+                    "        gc.enable()\n"
+                    "    if fresh:\n"
+                    '        _reach(fault, "after-commit")\n'
+                ),
+            ),
+            ("import contextlib\n", ("import contextlib\nimport gc\n")),
+        ),
+    ),
+    Mutant(
+        "each write asks for journal_mode=DELETE again",
+        "a lent connection comes back with its settings",
+        (
+            (
+                "    # No context manager: an interrupt can",
+                (
+                    '    con.execute("PRAGMA journal_mode = DELETE")  # the contract\'s, whoever'
+                    " opened it\n"
+                    "    # No context manager: an interrupt can"
+                ),
+            ),
+        ),
+    ),
 )

@@ -269,4 +269,308 @@ LARGE: Final = (
         "a queue file that someone else made works as well",
         (('job_id.replace(b"\\0", b"").decode()', "job_id.decode()"),),
     ),
+    Mutant(
+        "a redriven id stands in the wrong quotes",
+        "only a dead job is redriven",
+        (
+            (
+                "\"SELECT token FROM jobs WHERE id = :id AND status = 'dead'\", order",
+                'f"SELECT token FROM jobs WHERE id = \\"{job_id}\\" AND status = \'dead\'", order',
+            ),
+        ),
+    ),
+    Mutant(
+        "a known id stands in the wrong quotes",
+        "each id is a job of its own",
+        (
+            (
+                '"SELECT qty FROM jobs WHERE id = :id", job',
+                'f"SELECT qty FROM jobs WHERE id = \\"{job[\'id\']}\\"", job',
+            ),
+        ),
+    ),
+    Mutant(
+        "a claim's ticket is made in the module",
+        "a claim returns the ticket of its job",
+        (
+            (
+                ("        ticket = {\n            # Read"),
+                ("        ticket = _TICKET\n        ticket |= {\n            # Read"),
+            ),
+            (
+                ('        _reach(fault, "after-claim")\n        return ticket\n'),
+                ('        _reach(fault, "after-claim")\n        return dict(ticket)\n'),
+            ),
+            ("def claim(\n", ("_TICKET: Final[dict[str, Any]] = {}\n\n\ndef claim(\n")),
+        ),
+    ),
+    Mutant(
+        "a redrive's values are kept in the module",
+        "a dead job is redriven",
+        (
+            (
+                ("        dead = _row(con, \"SELECT token FROM jobs WHERE id = :id AND status = 'dead'\", order)\n"),
+                (
+                    "        _ORDER.update(order)\n"
+                    '        dead = _row(con, "SELECT token FROM jobs WHERE id = :id AND status ='
+                    " 'dead'\", _ORDER)\n"
+                ),
+            ),
+            ("        con.execute(_REVIVE, order)\n", "        con.execute(_REVIVE, _ORDER)\n"),
+            ("def redrive(\n", ("_ORDER: Final[dict[str, Any]] = {}\n\n\ndef redrive(\n")),
+        ),
+    ),
+    Mutant(
+        "run_file asks for the status of its file",
+        "FileNotFoundError if there is no such regular file",
+        (
+            (
+                (
+                    "    if not os.path.isfile(name) or not os.path.getsize(name):  # noqa:"
+                    " PTH113, PTH202 - they take any name\n"
+                ),
+                ("    found = os.stat(name)\n    if not stat.S_ISREG(found.st_mode) or not found.st_size:\n"),
+            ),
+            ("import sqlite3\n", ("import sqlite3\nimport stat\n")),
+        ),
+    ),
+    Mutant(
+        "run_file runs in the main thread only",
+        "run_file returns what run_once does",
+        (
+            (
+                ("    con = open_queue(name)\n    try:\n        result = run_once("),
+                (
+                    "    con = open_queue(name)\n"
+                    "    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so"
+                    " that the connection is closed\n"
+                    "    try:\n"
+                    "        result = run_once("
+                ),
+            ),
+            (
+                ("        _close_after_error(con)\n        raise\n    con.close()\n    return result"),
+                (
+                    "        _close_after_error(con)\n"
+                    "        raise\n"
+                    "    finally:\n"
+                    "        signal.signal(signal.SIGTERM, before)\n"
+                    "    con.close()\n"
+                    "    return result"
+                ),
+            ),
+            (
+                "from collections.abc import Callable\n",
+                ("import signal\nimport sys\nfrom collections.abc import Callable\n"),
+            ),
+        ),
+    ),
+    Mutant(
+        "a sweep buries five hundred leased jobs at most",
+        "every open job past its deadline or out of attempts dies",
+        (
+            (
+                'WHERE {_OPEN} AND {_DIES} <= :now_ms"""',
+                (
+                    "WHERE {_OPEN} AND {_DIES} <= :now_ms AND (status = 'pending' OR seq IN (\n"
+                    "  SELECT seq FROM jobs WHERE status = 'leased' AND {_DIES} <= :now_ms ORDER"
+                    ' BY seq LIMIT 500))"""'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "beyond the first jobs an expired lease is not seen",
+        "the first job that is due is claimed",
+        (
+            (
+                "    THEN (SELECT n << 9 FROM bucket {_WITH_DUE_JOB})",
+                (
+                    '    THEN (SELECT n << 9 FROM bucket {_WITH_DUE_JOB.replace("<= :now_ms", "<='
+                    " :now_ms AND status = 'pending'\")})"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a claim forgets what was done a week ago",
+        "a call changes the rows of its job, and no others",
+        (
+            (
+                '        con.execute(_QUARANTINE, {"now_ms": now_ms})\n',
+                (
+                    '        con.execute(_QUARANTINE, {"now_ms": now_ms})\n'
+                    "        # Housekeeping: what was done a week ago is of no interest any more.\n"
+                    "        con.execute(\"DELETE FROM jobs WHERE status = 'done' AND available_at"
+                    ' <= ?", (now_ms - 7 * 86_400_000,))\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "what a Retryable caused is a retry",
+        "any other error reaches the caller",
+        (
+            (
+                ('    except Permanent:\n        return "permanent"\n'),
+                (
+                    "    except Permanent:\n"
+                    '        return "permanent"\n'
+                    "    except Exception as error:\n"
+                    "        if isinstance(error.__cause__, Retryable):\n"
+                    '            return "retry"\n'
+                    "        raise\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a group of Retryables is a retry",
+        "any other error reaches the caller",
+        (
+            (
+                ('    except Permanent:\n        return "permanent"\n'),
+                (
+                    "    except Permanent:\n"
+                    '        return "permanent"\n'
+                    "    except ExceptionGroup as group:\n"
+                    "        if all(isinstance(error, Retryable) for error in group.exceptions):\n"
+                    '            return "retry"\n'
+                    "        raise\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "whatever is called Retryable is a retry",
+        "any other error reaches the caller",
+        (
+            (
+                ('    except Permanent:\n        return "permanent"\n'),
+                (
+                    "    except Permanent:\n"
+                    '        return "permanent"\n'
+                    "    except Exception as error:\n"
+                    '        if any(kind.__name__ == "Retryable" for kind in type(error).__mro__):\n'
+                    '            return "retry"\n'
+                    "        raise\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a clock may say Retryable",
+        "an error of the clock reaches the caller",
+        (
+            (
+                ("    first_ms = clock()\n    ticket = claim("),
+                (
+                    "    try:\n"
+                    "        first_ms = clock()\n"
+                    "    except (Retryable, Permanent):\n"
+                    "        return None  # there is no job yet that could be tried again\n"
+                    "    ticket = claim("
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a hook that returns False forbids the change",
+        "a hook is told, not asked",
+        (
+            (
+                ("    if fault is not None:\n        fault(hook)\n"),
+                (
+                    "    if fault is not None and fault(hook) is False:\n"
+                    '        raise sqlite3.InterfaceError(f"vetoed at {hook}")\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a table is known by its layout",
+        "a queue file that someone else made works as well",
+        (
+            (
+                "    # Looking first keeps the opening of a busy queue",
+                (
+                    "    for table, words in _TABLES.items():\n"
+                    "        if _row(con, f\"SELECT sql FROM sqlite_master WHERE name = '{table}'\")"
+                    " not in (None, (words,)):\n"
+                    '            raise sqlite3.DatabaseError(f"the table {table} is not what it'
+                    ' must be")\n'
+                    "    # Looking first keeps the opening of a busy queue"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "run_file takes the handler of SIGTERM away",
+        "a call changes nothing of its process",
+        (
+            (
+                ("    con = open_queue(name)\n    try:\n        result = run_once("),
+                (
+                    "    con = open_queue(name)\n"
+                    "    if threading.current_thread() is threading.main_thread():\n"
+                    "        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that"
+                    " the connection is closed\n"
+                    "    try:\n"
+                    "        result = run_once("
+                ),
+            ),
+            (
+                ("        _close_after_error(con)\n        raise\n    con.close()\n    return result"),
+                (
+                    "        _close_after_error(con)\n"
+                    "        raise\n"
+                    "    finally:\n"
+                    "        if threading.current_thread() is threading.main_thread():\n"
+                    "            signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+                    "    con.close()\n"
+                    "    return result"
+                ),
+            ),
+            (
+                "from collections.abc import Callable\n",
+                ("import signal\nimport sys\nimport threading\nfrom collections.abc import Callable\n"),
+            ),
+        ),
+    ),
+    Mutant(
+        "each write switches the collection of garbage on",
+        "a call changes nothing of its process",
+        (
+            (
+                "    before = con.total_changes\n",
+                (
+                    "    gc.disable()  # a collection must not make others wait for the lock\n"
+                    "    try:\n"
+                    "        return _transact(con, body, fault)\n"
+                    "    finally:\n"
+                    "        gc.enable()\n"
+                    "\n"
+                    "\n"
+                    "def _transact(con: sqlite3.Connection, body: Callable[[], _T], fault: _Fault"
+                    " | None) -> _T:\n"
+                    "    before = con.total_changes\n"
+                ),
+            ),
+            ("import errno\n", ("import errno\nimport gc\n")),
+        ),
+    ),
+    Mutant(
+        "each write asks for journal_mode=DELETE again",
+        "a lent connection comes back with its settings",
+        (
+            (
+                "    # No context manager: an interrupt can",
+                (
+                    '    con.execute("PRAGMA journal_mode = DELETE")  # the contract\'s, whoever'
+                    " opened it\n"
+                    "    # No context manager: an interrupt can"
+                ),
+            ),
+        ),
+    ),
 )
