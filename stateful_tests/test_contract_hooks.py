@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from model import lease
-from model.contract import FAULT_HOOKS, Claim, Crash, Enqueue, Finish, Plain, Planted, Reply
+from model.contract import FAULT_HOOKS, Claim, Crash, Enqueue, Finish, Plain, Planted, Redrive, Reply
 from model.counterexample import differences, show
 from model.port import PLANTS, returned
 from model.queue import Worker, ticket_dict
-from stateful_tests.clauses import CHANGES, Fixture, follow
+from stateful_tests.clauses import CHANGES, Fixture, Program, T, follow
 from stateful_tests.guard import PLANTED_TEXT, QueueGuard
 
 pytestmark = pytest.mark.layer("contract")
@@ -130,6 +130,14 @@ def test_a_hook_that_says_locked_is_not_called_again(queue: QueueGuard, where: s
         queue.unchanged(before)
 
 
+ELSEWHERE: dict[type[Plain], tuple[Program, Plain]] = {
+    Claim: (((Enqueue("first", 1, 0, 50_000), True),), Claim("y", 5, 7)),
+    Finish: ((), Finish(T, "permanent", 51)),
+    Redrive: ((), Redrive("a", 61, 200, "other")),
+}
+"""What is done on another file, where these steps come first: the same call with other values."""
+
+
 @pytest.mark.parametrize("where", HOOKED)
 def test_the_same_call_on_another_file_changes_nothing_here(
     worker: Worker, tmp_path: Path, did: Counter[str], where: str
@@ -138,10 +146,8 @@ def test_the_same_call_on_another_file_changes_nothing_here(
     program, op = CHANGES[name]
     function = type(op).__name__.lower()
     with QueueGuard(worker, tmp_path / "here.db", did) as here, QueueGuard(worker, tmp_path / "there.db", did) as there:
-        there.do(Enqueue("first", 1, 0, 50_000))
-        state = there.prepare(program)
-        # Over there it is about another job, or comes to nothing.
-        elsewhere = Claim("x", 5, 7) if isinstance(op, Claim) else op
+        other, elsewhere = ELSEWHERE[type(op)]
+        state = there.prepare((*other, *program))
         want_there, reply_there = lease.step(state, elsewhere)
         want, reply = lease.step(here.prepare(program), op)
         said = list[Reply]()
