@@ -195,8 +195,10 @@ def _surroundings(path: Path, con: sqlite3.Connection, op: object) -> Iterator[N
 
 def returned(raw: object) -> Return:
     """``raw`` in the model's words; types are exact, so that 1 is never taken for True."""
-    if raw is None or type(raw) is bool or type(raw) is str or type(raw) is bytes:
+    if raw is None or type(raw) is bool or type(raw) is bytes:
         return Return(raw)
+    if isinstance(raw, str):  # as a member of an enumeration is
+        return Return(str.__str__(raw))
     for form in (Ticket, Ran):
         if type(raw) is dict and _has_form(raw, form):
             return Return(form(**raw))
@@ -206,6 +208,8 @@ def returned(raw: object) -> Return:
 def _has_form(raw: dict[Any, Any], form: type[Ticket | Ran]) -> bool:
     if set(raw) != set(form.__slots__):
         return False
+    if isinstance(raw.get("status"), str):
+        raw = raw | {"status": str.__str__(raw["status"])}
     return all(type(raw[name]).__name__ == kind for name, kind in form.__annotations__.items())
 
 

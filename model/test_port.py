@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from model import store
-from model.contract import CLIENT, LOCKED, PLANTED, REFUSED, WORKER, Claim, Crash, Odd, Raise, Return, Ticket
+from model.contract import CLIENT, LOCKED, PLANTED, REFUSED, WORKER, Claim, Crash, Odd, Raise, Ran, Return, Ticket
 from model.port import Unfit, connect, impatient, perform, reading
 from model.queue import Queue, Worker, load, observe
 
@@ -42,6 +43,12 @@ def test_a_plain_value_is_returned_as_it_is(value: object) -> None:
     assert reply_to(lambda *_: value) == Return(cast("Any", value))
 
 
+def test_a_member_of_an_enumeration_is_its_text() -> None:
+    status = StrEnum("Status", {"DONE": "done"})
+    assert reply_to(lambda *_: status("done")) == Return("done")
+    assert reply_to(lambda *_: {"id": "a", "token": 1, "status": status("done")}) == Return(Ran("a", 1, "done"))
+
+
 def test_a_dict_of_six_exact_values_is_a_ticket() -> None:
     assert reply_to(lambda *_: dict(TICKET)) == Return(Ticket(**cast("Any", TICKET)))
 
@@ -49,7 +56,6 @@ def test_a_dict_of_six_exact_values_is_a_ticket() -> None:
 ODD: dict[str, object] = {
     "1": 1,
     "0": 0,
-    "a str subclass": Text("done"),
     "a list": [],
     "a key more": {**TICKET, "more": 1},
     "a key less": {key: TICKET[key] for key in TICKET if key != "qty"},

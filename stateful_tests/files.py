@@ -23,7 +23,7 @@ def make(path: Path, *statements: str) -> Path:
     return path
 
 
-UNEXPANDED = ("$HOME.db", "~", "%TEMP%.db")
+UNEXPANDED = ("$HOME.db", "%TEMP%.db")
 """Names that a shell would make others of."""
 
 

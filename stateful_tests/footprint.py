@@ -219,7 +219,7 @@ def _values() -> dict[str, object]:
         "the interval of thread switches": sys.getswitchinterval(),
         "the limit of digits": sys.get_int_max_str_digits(),
         "the state of the random numbers": random.getstate(),
-        "the context of decimals": repr(decimal.getcontext()),
+        "the context of decimals": (decimal.getcontext().prec, decimal.getcontext().rounding),
         **{f"the limit {name}": resource.getrlimit(getattr(resource, name)) for name in LIMITS},
         "the function that traces or profiles": (sys.gettrace(), sys.getprofile()),
         "sys.path": [*sys.path],

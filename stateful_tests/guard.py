@@ -238,6 +238,14 @@ def descriptors(path: Path) -> int:
     return count
 
 
+E = TypeVar("E", bound=BaseException)
+
+
+def planted_error(kind: type[E]) -> E:
+    """An error to plant, made without the arguments that a class of the module's may ask for."""
+    return kind.__new__(kind, PLANTED_TEXT)
+
+
 def number(value: int) -> str:
     """Source for an int; a large power of ten as one."""
     power = round(math.log10(value)) if value > 10**30 else 0

@@ -49,7 +49,9 @@ def settings(con: sqlite3.Connection) -> dict[str, object]:
 
 def set_apart(guard: Guard[Any, Any]) -> dict[str, object]:
     """Give the connection settings that no default would restore."""
-    guard.con.row_factory, guard.con.text_factory = as_it_is, as_text
+    if guard.con.row_factory is None:  # an opener may have one of its own, and its module rely on it
+        guard.con.row_factory = as_it_is
+    guard.con.text_factory = as_text
     for setting in SETTINGS:
         guard.con.execute(f"PRAGMA {setting}").close()
     return settings(guard.con)
@@ -85,7 +87,8 @@ def keeps_settings_when_locked(guard: Guard[Any, Any], op: Any, before: Any) -> 
 def says_the_same_of_rows(guard: Guard[Any, Any], op: Any, before: Any) -> None:  # noqa: ANN401
     """The operation does what it must where the caller's rows are of another class."""
     after, must = guard.subject.model.step(before, op)
-    guard.con.row_factory = sqlite3.Row
+    if guard.con.row_factory is None:
+        guard.con.row_factory = sqlite3.Row
     guard.lines.append("con1.row_factory = sqlite3.Row")
     guard.must(op, must)
     guard.unchanged(after)

@@ -9,7 +9,8 @@ import select
 import socket
 import stat
 import threading
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from typing import Any, Final
 from model.port import one_line
 from stateful_tests.publisher import PATIENCE, Silence
 
+BUSY_S: Final = 5.0
 TURNS: Final = 5
 """Turns of the event loop after which what was to be closed must be: asyncio closes a socket one turn late."""
 
@@ -43,6 +45,11 @@ class Loop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return super().time() + self.ahead
+
+    def is_busy(self) -> bool:
+        """Whether other callbacks are to be called in this turn or the next one."""
+        ready: Sequence[object] = self._ready  # type: ignore[attr-defined]
+        return bool(ready)
 
     async def create_connection(self, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - handed on as it is
         """As ever, but with buffers of these sizes: the kernel's, and asyncio's, beyond which a sender must wait."""
@@ -109,10 +116,14 @@ class Receiver:
         return self.ended
 
     def settle(self) -> None:
-        """Return after some turns of the loop: by then the call has read what was sent to it, or waits or has ended."""
-        done = threading.Event()
+        """Return once the loop has had nothing to do for some turns, or is busy for long: by then the call has read
+        what was sent to it, and waits or has ended.
+        """
+        done, until = threading.Event(), time.monotonic() + BUSY_S
 
         def turn(left: int) -> None:
+            if self.loop.is_busy() and time.monotonic() < until:
+                left = TURNS
             if left:
                 self.loop.call_soon(turn, left - 1)
             else:

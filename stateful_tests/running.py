@@ -62,6 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if layer := layer_of(item):
             if not kind_of(item):
                 raise pytest.UsageError(f"{item.nodeid}: a check of the layer {layer} that asks for no module")
+            for kind in ("DeprecationWarning", "PendingDeprecationWarning", "SyntaxWarning"):
+                # Of Python's, about the judged module's own style.
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{kind}"))
             item.user_properties.append(("layer", layer))
             item.user_properties.append(("kind", kind_of(item)))
         if config.option.soak_s and {"soak", "states_done"} & _fixtures(item):

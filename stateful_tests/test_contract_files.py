@@ -120,7 +120,7 @@ def test_rows_survive_a_missing_table(queue: QueueGuard) -> None:
     row = "INSERT INTO redrives (id, token, at_ms, note) VALUES ('a', 1, 2, 'n')"
     path = make(queue.path.with_name("half.db"), SCHEMA["redrives"], row)
     con = queue.open(path)
-    kept = con.execute("SELECT seq, id, token, at_ms, note FROM redrives").fetchall()
+    kept = [*map(tuple, con.execute("SELECT seq, id, token, at_ms, note FROM redrives"))]
     queue.expect(kept == [(1, "a", 1, 2, "n")], f"{queue.lines[-1]} leaves the audit rows {kept}")
 
 
@@ -150,7 +150,7 @@ def test_a_str_and_a_path_object_are_paths(queue: QueueGuard, monkeypatch: pytes
     queue.do(Enqueue("a", 5, 0, 50_000))
     paths: list[Any] = [str(queue.path), queue.path, "queue.db", "./queue.db", Path("queue.db"), Named()]
     for path in paths:
-        rows = queue.open(path).execute("SELECT count(*) FROM jobs").fetchone()
+        rows = tuple(queue.open(path).execute("SELECT count(*) FROM jobs").fetchone())
         queue.expect(rows == (1,), f"{queue.lines[-1]} opens another file, must open queue.db")
 
 

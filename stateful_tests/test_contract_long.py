@@ -22,7 +22,7 @@ LONG = 1600
 
 def fill(path: Path, due: set[int], status: str) -> None:
     """Open jobs, of which only these are due, over a connection of the harness."""
-    expired = ("leased", 0, 3, 0, 0, 10**9, "x", 0, None) if status == "leased" else None
+    expired = ("leased", 1, 3, 1, 0, 10**9, "x", 0, None) if status == "leased" else None
     ready, later = (("pending", 0, 3, 0, at_ms, 10**9, None, None, None) for at_ms in (0, 10**6))
     rows = [Job(seq, f"j{seq}", 1, *((expired or ready) if seq in due else later)) for seq in range(1, LONG)]
     with contextlib.closing(connect(path)) as con:
@@ -43,6 +43,7 @@ def test_a_long_queue_is_served_in_order(
     with QueueGuard(worker, path, did) as queue:
         fill(path, due, status)
         queue.lines.append(f"# {LONG - 1} jobs are put there, of which the rows {sorted(due)} are due, {status}")
+        held = int(status == "leased")
         for seq in sorted(due):
-            queue.must(Claim("w", 0, 100), Return(Ticket(f"j{seq}", 1, "w", 1, 1, 100)))
+            queue.must(Claim("w", 0, 100), Return(Ticket(f"j{seq}", 1, "w", held + 1, held + 1, 100)))
         queue.must(Claim("w", 0, 100), Return(None))

@@ -13,19 +13,19 @@ import pytest
 from model.contract import LOCKED, Claim, Enqueue, Ran, Return, RunOnce
 from model.port import impatient, one_line
 from model.queue import Worker
-from stateful_tests.guard import PLANTED_TEXT, QueueGuard
+from stateful_tests.guard import PLANTED_TEXT, QueueGuard, planted_error
 
 pytestmark = pytest.mark.layer("contract")
 
 FALSE = {"__bool__": lambda _: False, "__len__": lambda _: 0}
 ANSWERS: dict[str, Callable[[Worker], object]] = {
     "True": lambda _: True,
-    "Retryable": lambda worker: worker.Retryable("later"),
-    "a subclass of Retryable": lambda worker: type("Busy", (worker.Retryable,), {})("later"),
-    "Permanent": lambda worker: worker.Permanent("never"),
-    "a subclass of Permanent": lambda worker: type("Gone", (worker.Permanent,), {})("never"),
-    "a Retryable that is false": lambda worker: type("Empty", (worker.Retryable,), FALSE)(),
-    "a Permanent that is false": lambda worker: type("Empty", (worker.Permanent,), FALSE)(),
+    "Retryable": lambda worker: planted_error(worker.Retryable),
+    "a subclass of Retryable": lambda worker: planted_error(type("Busy", (worker.Retryable,), {})),
+    "Permanent": lambda worker: planted_error(worker.Permanent),
+    "a subclass of Permanent": lambda worker: planted_error(type("Gone", (worker.Permanent,), {})),
+    "a Retryable that is false": lambda worker: planted_error(type("Empty", (worker.Retryable,), FALSE)),
+    "a Permanent that is false": lambda worker: planted_error(type("Empty", (worker.Permanent,), FALSE)),
 }
 STATUS = {
     "True": "done",
@@ -178,7 +178,7 @@ def test_a_spoiled_dict_does_not_change_the_ticket(job: QueueGuard, answer: str)
 
 def test_the_delay_is_not_the_sends_to_choose(job: QueueGuard) -> None:
     wishes = dict.fromkeys(("retry_after", "retry_after_ms", "delay", "delay_ms", "jitter"), 7)
-    wish = type("Wish", (job.worker.Retryable,), wishes)(7)
+    wish: BaseException = planted_error(type("Wish", (job.worker.Retryable,), wishes))
     job.call("run_once", job.con, "w", Recorder([0, 1]).clock, Recorder([], wish).send, 0.5)
     (row,) = job.rows().jobs
     job.expect(row.available_at == 51, f"{job.lines[-1]} makes the job due at {row.available_at}, must at 1 + 50")
@@ -235,7 +235,7 @@ def test_only_true_itself_is_an_ack(job: QueueGuard, ack: str) -> None:
 
 @pytest.mark.parametrize("kind", [*ERRORS, "BadAck", "Conflict"])
 def test_the_error_of_a_send_arrives_itself(job: QueueGuard, kind: str) -> None:
-    planted = (ERRORS.get(kind) or getattr(job.worker, kind))(PLANTED_TEXT)
+    planted = planted_error(ERRORS.get(kind) or getattr(job.worker, kind))
     run = Recorder([0, 1], planted)
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
     job.expect(run.called == ["clock", "send"], f"{job.lines[-1]} calls {run.called}, must call clock and send once")
@@ -244,7 +244,7 @@ def test_the_error_of_a_send_arrives_itself(job: QueueGuard, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["Retryable", "Permanent"])
 def test_an_error_that_was_made_of_another_arrives_itself(job: QueueGuard, name: str) -> None:
-    error = getattr(job.worker, name)(PLANTED_TEXT)
+    error = planted_error(getattr(job.worker, name))
     caused = RuntimeError(PLANTED_TEXT)
     caused.__cause__ = caused.__context__ = error
     namesake = type(name, (Exception,), {})(PLANTED_TEXT)
@@ -260,7 +260,7 @@ def test_an_error_that_was_made_of_another_arrives_itself(job: QueueGuard, name:
 @pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "SystemExit", "Retryable", "Permanent"])
 def test_the_error_of_the_first_clock_arrives_itself(job: QueueGuard, kind: str) -> None:
     before = job.rows()
-    run = Recorder([planted := (ERRORS.get(kind) or getattr(job.worker, kind))(PLANTED_TEXT)])
+    run = Recorder([planted := planted_error(ERRORS.get(kind) or getattr(job.worker, kind))])
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
     job.expect(run.called == ["clock"], f"{job.lines[-1]} calls {run.called}, must call clock alone")
     job.unchanged(before)
@@ -269,7 +269,7 @@ def test_the_error_of_the_first_clock_arrives_itself(job: QueueGuard, kind: str)
 @pytest.mark.parametrize("answer", ["True", "Retryable", "Permanent"])
 @pytest.mark.parametrize("kind", ["Exception", "KeyboardInterrupt", "Retryable", "Permanent"])
 def test_the_error_of_the_second_clock_keeps_the_claim(job: QueueGuard, kind: str, answer: str) -> None:
-    planted = (ERRORS.get(kind) or getattr(job.worker, kind))(PLANTED_TEXT)
+    planted = planted_error(ERRORS.get(kind) or getattr(job.worker, kind))
     run = Recorder([0, planted], ANSWERS[answer](job.worker))
     job.raises(planted, "run_once", job.con, "w", run.clock, run.send, 0.5)
     leased(job)

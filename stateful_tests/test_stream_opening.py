@@ -68,7 +68,7 @@ def test_tables_that_appear_meanwhile_are_kept(store: StoreGuard) -> None:
     store.expect(fine, f"{store.lines[-1]} raises {error and one_line(error)}, must use what another made meanwhile")
     con = store.open(path)
     store.lines.append('con1.execute("SELECT last, total FROM checkpoint")')
-    row = con.execute("SELECT last, total FROM checkpoint").fetchall()
+    row = [*map(tuple, con.execute("SELECT last, total FROM checkpoint"))]
     store.expect(row == [(0, 7)], f"{store.lines[-2]} leaves the checkpoint {row}, must keep [(0, 7)]")
 
 

@@ -194,5 +194,5 @@ def test_a_str_and_a_path_object_are_paths(store: StoreGuard, monkeypatch: pytes
     monkeypatch.chdir(store.path.parent)
     store.prepare(FIVE)
     for path in (str(store.path), store.path, "store.db", "./store.db", Path("store.db")):
-        rows = store.open(path).execute("SELECT last FROM checkpoint").fetchone()
+        rows = tuple(store.open(path).execute("SELECT last FROM checkpoint").fetchone())
         store.expect(rows == (4,), f"{store.lines[-1]} opens another file, must open store.db")

@@ -347,6 +347,6 @@ STORE: Final = (
     Mutant(
         "a path is expanded as a shell would",
         "a store is a local file of just that name",
-        (('os.path.join(".", _file_name(path))', "os.path.expanduser(_file_name(path))"),),
+        (('os.path.join(".", _file_name(path))', "os.path.expandvars(_file_name(path))"),),
     ),
 )
