@@ -12,6 +12,7 @@ from model.contract import Audit, Claim, Enqueue, Finish, Job, Plain, Redrive, S
 from model.counterexample import differences
 from model.port import connect
 from stateful_tests.guard import QueueGuard
+from stateful_tests.options import Profile
 
 pytestmark = pytest.mark.layer("contract")
 
@@ -36,11 +37,11 @@ def put(queue: QueueGuard, table: str, fields: tuple[str, ...], rows: Iterable[J
         con.execute("COMMIT").close()
 
 
-def jobs() -> Iterator[Job]:
+def jobs(every: int) -> Iterator[Job]:
     """So many that die at ``DEADLINE_MS``, are spent, are settled, or are not due; and the last one, which is."""
     seq = 0
     for name, status, count in KINDS:
-        for number in range(count):
+        for number in range(count // every):
             seq += 1
             deadline = DEADLINE_MS if name == "doomed" else 10**9
             available_at = LATER_MS if name == "later" else 0
@@ -68,7 +69,7 @@ def _buried(job: Job) -> Job:
 LAST = Ticket("last", 5, "w", 1, 1, 110)
 OPERATIONS: tuple[Plain, ...] = (
     Enqueue("done0", 5, 0, 100),
-    Enqueue(f"done{MANY - 1}", 6, 0, 100),
+    Enqueue("done99", 6, 0, 100),
     Enqueue("new", 5, LATER_MS, 100),
     Claim("w", DEADLINE_MS, 100),
     Finish(LAST, "ok", DEADLINE_MS),
@@ -77,12 +78,16 @@ OPERATIONS: tuple[Plain, ...] = (
 )
 
 
-def test_every_row_of_a_large_queue_counts(queue: QueueGuard) -> None:
-    put(queue, "jobs", Job._fields, jobs())
-    put(queue, "redrives", Audit._fields, (Audit(seq, f"dead{seq % MANY}", 1, 0, "n") for seq in range(1, MANY)))
-    queue.lines.append(
-        f"# {DOOMED} jobs past their deadline are put there, {MANY} each spent, done, dead and not yet due"
+def test_every_row_of_a_large_queue_counts(queue: QueueGuard, profile: Profile) -> None:
+    put(queue, "jobs", Job._fields, jobs(profile.every))
+    put(
+        queue,
+        "redrives",
+        Audit._fields,
+        (Audit(seq, f"dead{seq}", 1, 0, "n") for seq in range(1, MANY // profile.every)),
     )
+    few, many = DOOMED // profile.every, MANY // profile.every
+    queue.lines.append(f"# {few} jobs past their deadline are put there, {many} each spent, done, dead and not yet due")
     state: State = queue.rows()
     for op in OPERATIONS:
         if isinstance(op, Claim):

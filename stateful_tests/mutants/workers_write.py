@@ -87,7 +87,7 @@ WRITE: Final = (
                 ),
             ),
         ),
-        equivalent="with journal_mode=DELETE nobody commits between the first read of a transaction and its first write",
+        equivalent="with journal_mode=DELETE nobody commits between a transaction's first read and its first write",
     ),
     # --- COMMIT
     Mutant(
