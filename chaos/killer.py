@@ -22,14 +22,12 @@ from model.port import Subject
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PATIENCE_S: Final = 20.0
+"""How long a process may take to reach its hook, or to end: far more than either needs on a loaded machine."""
 
 
 def patience() -> float:
     """Seconds that a courier or a receiver waits for its peer: it gives up before the harness gives up on it."""
     return PATIENCE_S / 2
-
-
-"""How long a process may take to reach its hook, or to end: far more than either needs on a loaded machine."""
 
 
 class Unanswered(Exception):

@@ -1,9 +1,8 @@
 """What a module leaves behind in its process: ``python -m stateful_tests.footprint`` runs a program and looks.
 
-TMPDIR and HOME are a folder of its own, empty at the start.
-
 It runs the program line by line, up to the first that changes anything but its connection and its file. Its standard
-output and error are files, so that what is written to them is seen, whoever writes it and how.
+output and error are files, so that what is written to them is seen, whoever writes it and how. TMPDIR and HOME are a
+folder of its own, empty at the start.
 """
 
 from __future__ import annotations

@@ -122,6 +122,18 @@ class Guard(Generic[S, O]):
             does = f"raises {one_line(raised)}" if raised else f"returns {result!r}"
             self.fail(f"{self.lines[-1]} {does}, must raise the very {type(planted).__name__} that it was given")
 
+    def raises_once(self, planted: BaseException, hook: str, name: str, *args: object) -> None:
+        """The call must end in the error that its hook raises at the first time, and not call it a second time."""
+        called: list[str] = []
+
+        def fault(reached: str) -> None:
+            called.append(reached)
+            if reached == hook and called.count(hook) == 1:
+                raise planted
+
+        self.raises(planted, name, *args, fault)
+        self.expect(called.count(hook) == 1, f"{self.lines[-1]} calls its hooks {called}, must call each once")
+
     def do(self, op: O, con: sqlite3.Connection | None = None) -> Reply:
         """The reply to one operation, on the connection from the module's opener unless another is lent."""
         self.lines.append(source(op))

@@ -19,8 +19,8 @@ PRAGMAS = (
 )
 SETTINGS = (
     *("busy_timeout = 777", "cache_size = -1234", "foreign_keys = ON"),
-    *("recursive_triggers = ON", "synchronous = NORMAL", "temp_store = MEMORY", "automatic_index = ON"),
-    "journal_mode = PERSIST",
+    *("recursive_triggers = ON", "synchronous = NORMAL", "temp_store = MEMORY"),
+    *("journal_mode = PERSIST", "automatic_index = ON"),
 )
 """None of them is what the opener sets, or SQLite by itself; but for the last, which an opener may have taken away."""
 
@@ -89,7 +89,7 @@ def says_the_same_of_rows(guard: Guard[Any, Any], op: Any, before: Any) -> None:
     after, must = guard.subject.model.step(before, op)
     if guard.con.row_factory is None:
         guard.con.row_factory = sqlite3.Row
-    guard.lines.append("con1.row_factory = sqlite3.Row")
+        guard.lines.append("con1.row_factory = sqlite3.Row")
     guard.must(op, must)
     guard.unchanged(after)
 

@@ -117,15 +117,9 @@ def test_a_hook_that_says_locked_is_not_called_again(queue: QueueGuard, where: s
     name, hook = HOOKED[where]
     program, op = CHANGES[name]
     before = queue.prepare(program)
-    called, planted = list[str](), sqlite3.OperationalError("database is locked")
-
-    def fault(reached: str) -> None:
-        called.append(reached)
-        if reached == hook.name and called.count(reached) == 1:
-            raise planted
-
-    queue.raises(planted, type(op).__name__.lower(), queue.con, *arguments(op), fault)
-    queue.expect(called.count(hook.name) == 1, f"{queue.lines[-1]} calls its hooks {called}, must call each once")
+    queue.raises_once(
+        sqlite3.OperationalError("database is locked"), hook.name, type(op).__name__.lower(), queue.con, *arguments(op)
+    )
     if not hook.kept:
         queue.unchanged(before)
 

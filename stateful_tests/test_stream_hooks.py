@@ -65,15 +65,7 @@ def test_a_hook_that_says_locked_is_not_called_again(store: StoreGuard, where: s
     name, hook = HOOKED[where]
     program, op = CHANGES[name]
     before = store.prepare(program)
-    called, planted = list[str](), sqlite3.OperationalError("database is locked")
-
-    def fault(reached: str) -> None:
-        called.append(reached)
-        if reached == hook.name and called.count(reached) == 1:
-            raise planted
-
-    store.raises(planted, function(op), store.con, *astuple(op), fault)
-    store.expect(called.count(hook.name) == 1, f"{store.lines[-1]} calls its hooks {called}, must call each once")
+    store.raises_once(sqlite3.OperationalError("database is locked"), hook.name, function(op), store.con, *astuple(op))
     if not hook.kept:
         store.unchanged(before)
 

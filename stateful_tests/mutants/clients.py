@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from stateful_tests.mutants import Mutant
+from stateful_tests.mutants.both import BOTH
 from stateful_tests.mutants.clients_events import STORE
 from stateful_tests.mutants.clients_large import LARGE
 from stateful_tests.mutants.clients_lines import LINES
 from stateful_tests.mutants.clients_sessions import SESSIONS
 
-CLIENTS: Final[tuple[Mutant, ...]] = (*STORE, *LINES, *SESSIONS, *LARGE)
+CLIENTS: Final[tuple[Mutant, ...]] = (*STORE, *LINES, *SESSIONS, *LARGE, *BOTH)

@@ -331,20 +331,6 @@ STORE: Final = (
         (("sqlite3.connect(name, ", 'sqlite3.connect(f"file:{name}", uri=True, '),),
     ),
     Mutant(
-        "each write asks for synchronous=FULL again",
-        "a lent connection is returned as it was",
-        (
-            (
-                '        con.execute("BEGIN IMMEDIATE")\n        result',
-                (
-                    '        con.execute("PRAGMA synchronous = FULL")\n'
-                    '        con.execute("BEGIN IMMEDIATE")\n'
-                    "        result"
-                ),
-            ),
-        ),
-    ),
-    Mutant(
         "a path is expanded as a shell would",
         "a store is a local file of just that name",
         (('os.path.join(".", _file_name(path))', "os.path.expandvars(_file_name(path))"),),

@@ -77,26 +77,6 @@ LARGE: Final = (
         ),
     ),
     Mutant(
-        "a lock is waited for whoever says so",
-        "the error of a hook arrives as the same object, and the hook is called once",
-        (
-            (
-                '        con.execute("BEGIN IMMEDIATE")\n        result = body()\n',
-                (
-                    '        con.execute("BEGIN IMMEDIATE")\n'
-                    "        try:\n"
-                    "            result = body()\n"
-                    "        except sqlite3.OperationalError as error:\n"
-                    '            if "locked" not in str(error):\n'
-                    "                raise\n"
-                    '            con.execute("ROLLBACK")\n'
-                    '            con.execute("BEGIN IMMEDIATE")\n'
-                    "            result = body()\n"
-                ),
-            ),
-        ),
-    ),
-    Mutant(
         "open_store reads the head of the file",
         "under BEGIN IMMEDIATE nobody else writes",
         (
@@ -157,19 +137,6 @@ LARGE: Final = (
         ),
     ),
     Mutant(
-        "a hook that returns False forbids the change",
-        "a hook is told, not asked",
-        (
-            (
-                ("    if fault is not None:\n        fault(hook)\n"),
-                (
-                    "    if fault is not None and fault(hook) is False:\n"
-                    '        raise sqlite3.InterfaceError(f"vetoed at {hook}")\n'
-                ),
-            ),
-        ),
-    ),
-    Mutant(
         "each event switches the collection of garbage on",
         "a call changes nothing of its process",
         (
@@ -189,20 +156,6 @@ LARGE: Final = (
                 ),
             ),
             ("import contextlib\n", ("import contextlib\nimport gc\n")),
-        ),
-    ),
-    Mutant(
-        "each write asks for journal_mode=DELETE again",
-        "a lent connection comes back with its settings",
-        (
-            (
-                "    # No context manager: an interrupt can",
-                (
-                    '    con.execute("PRAGMA journal_mode = DELETE")  # the contract\'s, whoever'
-                    " opened it\n"
-                    "    # No context manager: an interrupt can"
-                ),
-            ),
         ),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stateful_tests.mutants import Mutant
+from stateful_tests.mutants.both import BOTH
 from stateful_tests.mutants.workers_claim import CLAIM
 from stateful_tests.mutants.workers_enqueue import ENQUEUE
 from stateful_tests.mutants.workers_files import FILES
@@ -47,4 +48,5 @@ WORKERS: Final = (
     *SEND,
     *FILES,
     *LARGE,
+    *BOTH,
 )

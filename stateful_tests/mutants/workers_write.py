@@ -269,18 +269,4 @@ WRITE: Final = (
             ),
         ),
     ),
-    Mutant(
-        "each write asks for synchronous=FULL again",
-        "a lent connection is returned as it was",
-        (
-            (
-                '        con.execute("BEGIN IMMEDIATE")\n        result',
-                (
-                    '        con.execute("PRAGMA synchronous = FULL")\n'
-                    '        con.execute("BEGIN IMMEDIATE")\n'
-                    "        result"
-                ),
-            ),
-        ),
-    ),
 )

@@ -1,0 +1,71 @@
+"""Faults of either file: edits of what both hold word for word."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stateful_tests.mutants import Mutant
+
+BOTH: Final = (
+    Mutant(
+        "each write asks for synchronous=FULL again",
+        "a lent connection is returned as it was",
+        (
+            (
+                '        con.execute("BEGIN IMMEDIATE")\n        result',
+                (
+                    '        con.execute("PRAGMA synchronous = FULL")\n'
+                    '        con.execute("BEGIN IMMEDIATE")\n'
+                    "        result"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a lock is waited for whoever says so",
+        "the error of a hook arrives as the same object, and the hook is called once",
+        (
+            (
+                '        con.execute("BEGIN IMMEDIATE")\n        result = body()\n',
+                (
+                    '        con.execute("BEGIN IMMEDIATE")\n'
+                    "        try:\n"
+                    "            result = body()\n"
+                    "        except sqlite3.OperationalError as error:\n"
+                    '            if "locked" not in str(error):\n'
+                    "                raise\n"
+                    '            con.execute("ROLLBACK")\n'
+                    '            con.execute("BEGIN IMMEDIATE")\n'
+                    "            result = body()\n"
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "a hook that returns False forbids the change",
+        "a hook is told, not asked",
+        (
+            (
+                ("    if fault is not None:\n        fault(hook)\n"),
+                (
+                    "    if fault is not None and fault(hook) is False:\n"
+                    '        raise sqlite3.InterfaceError(f"vetoed at {hook}")\n'
+                ),
+            ),
+        ),
+    ),
+    Mutant(
+        "each write asks for journal_mode=DELETE again",
+        "a lent connection comes back with its settings",
+        (
+            (
+                "    # No context manager: an interrupt can",
+                (
+                    '    con.execute("PRAGMA journal_mode = DELETE")  # the contract\'s, whoever'
+                    " opened it\n"
+                    "    # No context manager: an interrupt can"
+                ),
+            ),
+        ),
+    ),
+)
