@@ -197,19 +197,24 @@ def returned(raw: object) -> Return:
     """``raw`` in the model's words; types are exact, so that 1 is never taken for True."""
     if raw is None or type(raw) is bool or type(raw) is bytes:
         return Return(raw)
-    if isinstance(raw, str):  # as a member of an enumeration is
-        return Return(str.__str__(raw))
+    if isinstance(raw, str):
+        return Return(_plain_text(raw))
+    if type(raw) is dict and isinstance(raw.get("status"), str):
+        raw = {**raw, "status": _plain_text(raw["status"])}
     for form in (Ticket, Ran):
         if type(raw) is dict and _has_form(raw, form):
             return Return(form(**raw))
     return Return(Odd(repr(raw)))
 
 
+def _plain_text(status: str) -> str:
+    """The text itself: a status may be a member of an enumeration."""
+    return str.__str__(status)
+
+
 def _has_form(raw: dict[Any, Any], form: type[Ticket | Ran]) -> bool:
     if set(raw) != set(form.__slots__):
         return False
-    if isinstance(raw.get("status"), str):
-        raw = raw | {"status": str.__str__(raw["status"])}
     return all(type(raw[name]).__name__ == kind for name, kind in form.__annotations__.items())
 
 
