@@ -1,8 +1,9 @@
 """The process that forks those of a storm: ``python -m chaos.nursery MODULE``.
 
 It never loads the module under test nor opens a database: each process that it forks does so for itself. An order is a
-line of JSON on stdin: a ``Post``, or the pid of one to kill. On stdout it says, with its pid, of each process that it
-has stopped or died, and all that it has forked say their words there. When stdin closes, all of them die.
+line of JSON on stdin: a ``Post``, or the pid of one and a signal for it. On stdout it says, with its pid, of each
+process that it has stopped or died, and all that it has forked say their words there. When stdin closes, all of them
+die.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ def main(module: str, live: Live) -> None:
             *lines, unread = (unread + part).split(b"\n")
             for line in lines:
                 order = json.loads(line)
-                if isinstance(order, int):
-                    if order in alive:  # or dead and not reaped yet: the number is nobody else's
-                        os.kill(order, signal.SIGKILL)
+                if isinstance(order, list):
+                    pid, number = order
+                    if pid in alive:  # or dead and not reaped yet: the pid is nobody else's
+                        os.kill(pid, number)
                 elif pid := os.fork():
                     alive.add(pid)
                 else:

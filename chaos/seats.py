@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from chaos.killer import Child, Unanswered, running, tell
 from chaos.stormer import CLOCK, Fate, Post, line
+from chaos.wire import encode
 from model.history import gone_line, note_line
 
 Doing = Literal["starting", "idle", "busy", "sends", "stopped"]
@@ -128,15 +129,19 @@ class Seats:
         os.write(seat.orders, line(fate))
 
     def rouse(self, seat: Seat) -> None:
-        """SIGCONT to a process that has stopped."""
+        """SIGCONT to a process that has stopped; it may have been struck before, and its death not been heard yet."""
         seat.doing, seat.stop = "busy", ""
         self._note(seat.name, "wakes")
-        os.kill(seat.pid, signal.SIGCONT)
+        self._signal(seat, signal.SIGCONT)
 
     def strike(self, seat: Seat) -> None:
-        """SIGKILL, wherever it may be, by the one who would know if it were dead; ``died`` is heard later."""
+        """SIGKILL, wherever it may be; ``died`` is heard later."""
         self._note(seat.name, "struck")
-        tell(self._nursery, b"%d\n" % seat.pid)
+        self._signal(seat, signal.SIGKILL)
+
+    def _signal(self, seat: Seat, number: int) -> None:
+        """By the one who would know if it were dead, and its pid nobody's or another's."""
+        tell(self._nursery, encode(seat.pid, number))
 
     def bury(self, seat: Seat) -> None:
         """Write down that it is gone."""

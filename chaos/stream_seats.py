@@ -19,6 +19,7 @@ from chaos import killer
 from chaos.killer import Child, Unanswered, running, tell
 from chaos.receivers import Berth
 from chaos.tcp import listening, port_of, taken
+from chaos.wire import encode
 
 
 class Seats:
@@ -48,7 +49,7 @@ class Seats:
 
     def strike(self) -> None:
         """SIGKILL, wherever it may be; ``died`` is heard later."""
-        tell(self._nursery, b"%d\n" % self.pid)
+        tell(self._nursery, encode(self.pid, signal.SIGKILL))
 
     def caller(self) -> socket.socket | list[Any]:
         """The connection that comes next; or the word that is said first."""
