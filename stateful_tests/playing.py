@@ -159,6 +159,11 @@ class Playing:
             end = f", and the connection ends: run_client {self._ended()}" if self.publisher.over else ""
             self.fail(f"the publisher hears {shown(got)}, must hear {shown(want)}{end}")
 
+    def hear_out(self) -> None:
+        """The connection must come to its end."""
+        with self._bounded():
+            self.publisher.hear_out()
+
     # --- how it goes --------------------------------------------------------------------------------------------------
 
     @property

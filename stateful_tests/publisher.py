@@ -169,6 +169,12 @@ class Publisher:
             data += self._receive(65536)
         return data
 
+    def hear_pending(self) -> bytes:
+        """What has arrived by now."""
+        if self.over or not (size := len(self.pending())):
+            return b""
+        return self.hear(size)
+
     def pending(self) -> bytes:
         """What has arrived and is not read yet."""
         ready, _, _ = select.select([self._peer], [], [], 0)

@@ -63,8 +63,7 @@ class Sessions(Playing):
             self.fail("run_client connects a second time in one call")
         self._nothing_left(receiver)
         if publisher.peer is not None:
-            with self._bounded():
-                publisher.hear_out()
+            self.hear_out()
             publisher.peer.close()
             publisher.peer = None
         if not receiver.release():

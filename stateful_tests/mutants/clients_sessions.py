@@ -268,4 +268,10 @@ SESSIONS: Final = (
         (("if seq <= last:", "if seq < last + 1:"),),
         equivalent="both are ints",
     ),
+    Mutant(
+        "nothing may wait in the buffer while it reads on",
+        "none",
+        (("limit=_LINE_BYTES)\n", "limit=_LINE_BYTES)\n        writer.transport.set_write_buffer_limits(high=0)\n"),),
+        equivalent="it may wait until what it has said is sent: each such wait is bounded",
+    ),
 )
