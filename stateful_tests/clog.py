@@ -28,23 +28,13 @@ def clog(narrow: Sessions, timeout: float, *last: bytes, fault: Fault | None = N
     But where it stalls: one that reads no further until what it has said is sent is as right, and is heard until it
     goes on.
     """
-    done: list[str] = []
-    pause = STALL_S
-    processed = threading.Event()
-
-    def watched(hook: str) -> None:
-        if fault is not None:
-            fault(hook)
-        done.append(hook)
-        if done.count("after-commit") == 2:
-            processed.set()
-
+    watched, pause = _Watched(fault), STALL_S
     narrow.welcome(-1, timeout=timeout, fault=watched)
     narrow.send(CLOG, SECOND)
     until = time.monotonic() + PATIENCE
-    while not processed.wait(pause):
+    while not watched.processed.wait(pause):
         narrow.settle()
-        if processed.is_set():
+        if watched.processed.is_set():
             break
         if narrow.publisher.hear_pending():
             pause, until = READ_S, time.monotonic() + PATIENCE
@@ -52,3 +42,20 @@ def clog(narrow: Sessions, timeout: float, *last: bytes, fault: Fault | None = N
             narrow.fail("run_client does not process 1,501 events", Hang)
     if last:
         narrow.send(*last)
+
+
+class _Watched:
+    """A fault hook, shown as the one that it was given: ``processed`` once the second event is committed."""
+
+    def __init__(self, fault: Fault | None) -> None:
+        self.fault, self.commits, self.processed = fault, 0, threading.Event()
+
+    def __call__(self, hook: str) -> None:
+        if self.fault is not None:
+            self.fault(hook)
+        self.commits += hook == "after-commit"
+        if self.commits == 2:
+            self.processed.set()
+
+    def __repr__(self) -> str:
+        return repr(self.fault) if self.fault else "print"

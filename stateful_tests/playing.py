@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -202,4 +203,5 @@ class Playing:
 
 
 def _named(fault: Fault) -> str:
-    return repr(fault) if isinstance(fault, DieAt) else str(getattr(fault, "__name__", "fault"))
+    """What stands for it in a program: one that only watches, for all that it is told."""
+    return "print" if inspect.isfunction(fault) else repr(fault)
