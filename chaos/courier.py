@@ -33,11 +33,12 @@ from typing import Any, Final
 from chaos.wire import Say, acknowledgement, ear, mouth
 from model.contract import LOCKED, PLANTED, Claim, Op, Raise, Ran, Reopen, Reply, Return, RunOnce, parse
 from model.counterexample import show
-from model.port import one_line, perform, raised, returned
+from model.port import BEFORE_SQL, one_line, perform, raised, returned
 from model.queue import Queue, Worker, load
 
 WRITES: Final = re.compile(
-    r"\s*(BEGIN\s+(IMMEDIATE|EXCLUSIVE)|(WITH\b.*\b)?(INSERT|UPDATE|DELETE|REPLACE))\b", re.IGNORECASE | re.DOTALL
+    BEFORE_SQL + r"(BEGIN\s+(IMMEDIATE|EXCLUSIVE)|(WITH\b.*\b)?(INSERT|UPDATE|DELETE|REPLACE))\b",
+    re.IGNORECASE | re.DOTALL,
 )
 """A statement that waits for the write lock before it does anything."""
 

@@ -23,7 +23,7 @@ from chaos.stages import BEFORE_BEGIN, BEFORE_SECOND_BEGIN
 from model import steps
 from model.contract import LOCKED, Blocked, Crash, Hook, Reply
 from model.counterexample import Line, Rows, Violation, differences, program, reply_differs, source
-from model.port import Subject, connect, consistent, impatient, perform
+from model.port import Subject, connect, consistent, first_word, impatient, perform
 
 Lock = Literal["must", "may", "must not"]
 """``may``: where an operation has nothing to change it can find that out with the lock or without."""
@@ -177,7 +177,7 @@ class _Stage:
         said, begins = list[Reply](), itertools.count(1)
 
         def trace(sql: str) -> None:
-            if sql.lstrip().upper().startswith("BEGIN") and next(begins) == nth:
+            if first_word(sql) == "BEGIN" and next(begins) == nth:
                 said.append(perform(self.subject, second, self.schedule.rival))
 
         first.set_trace_callback(trace)

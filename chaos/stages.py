@@ -7,12 +7,13 @@ a word in between any two calls, so that the process can be stopped right after 
 from __future__ import annotations
 
 import contextlib
-import re
 import sqlite3
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
+
+from model.port import first_word
 
 BEFORE_BEGIN: Final = "before-begin"
 BEFORE_SECOND_BEGIN: Final = "before-second-begin"
@@ -29,8 +30,6 @@ SEND: Final = "send"
 ANSWERED: Final = "answered"
 """The send is about to return, or to raise: the answer is known, and nobody has heard it."""
 SECOND_CLOCK: Final = "second-clock"
-
-_WORD: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*([a-z]+)", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -74,8 +73,7 @@ class Watch:
         self.con.set_trace_callback(self._statement)
 
     def _statement(self, sql: str) -> None:
-        word = _WORD.match(sql)
-        match word and word[1].upper():
+        match first_word(sql):
             case "BEGIN":
                 self.stand.meets(BEFORE_BEGIN)
             case "CREATE":

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib.abc import Loader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from model import steps
@@ -38,6 +39,10 @@ from model.contract import (
 )
 
 Fault = Callable[[str], None]
+
+BEFORE_SQL: Final = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+"""A pattern, for DOTALL, of what may stand in front of an SQL statement."""
+_FIRST_WORD: Final = re.compile(BEFORE_SQL + "([a-z]+)", re.IGNORECASE | re.DOTALL)
 
 S = TypeVar("S")
 O_contra = TypeVar("O_contra", contravariant=True)
@@ -125,6 +130,12 @@ def _import(module: ModuleType, loader: Loader, kind: Kind) -> str:
 
 def _is_error(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, Exception)
+
+
+def first_word(statement: str) -> str:
+    """What an SQL statement begins with, in capitals: comments may stand in front of it."""
+    word = _FIRST_WORD.match(statement)
+    return word[1].upper() if word else ""
 
 
 def one_line(error: BaseException) -> str:

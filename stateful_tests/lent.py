@@ -8,7 +8,7 @@ from typing import Any
 
 from model.contract import LOCKED
 from model.counterexample import source
-from model.port import impatient
+from model.port import first_word, impatient
 from stateful_tests.guard import Guard
 
 PRAGMAS = (
@@ -95,23 +95,28 @@ def says_the_same_of_rows(guard: Guard[Any, Any], op: Any, before: Any) -> None:
 
 
 def locks_before_it_reads(guard: Guard[Any, Any], op: Any) -> None:  # noqa: ANN401
-    """At no statement of its transaction could another connection get the write lock."""
-    free, begun, before = list[str](), list[str](), guard.rows()
+    """At no statement of a transaction that changes rows could another connection get the write lock."""
+    con, before = guard.con, guard.rows()
+    begun: list[tuple[int, list[str]]] = []
+    """Of each transaction: how many rows were changed before it, and its statements that had no write lock."""
 
     def probe(statement: str) -> None:
-        begun.extend([statement] * statement.lstrip().upper().startswith("BEGIN"))
-        if not guard.con.in_transaction:
+        if first_word(statement) == "BEGIN":
+            begun.append((con.total_changes, []))
+        if not begun or not con.in_transaction:
             return
         with contextlib.suppress(sqlite3.OperationalError):
             guard.other.execute("BEGIN IMMEDIATE").close()
             guard.other.execute("ROLLBACK").close()
-            free.append(" ".join(statement.split()[:3]))
+            begun[-1][1].append(" ".join(statement.split()[:3]))
 
-    guard.con.set_trace_callback(probe)
+    con.set_trace_callback(probe)
     guard.do(op)
-    guard.con.set_trace_callback(None)
+    con.set_trace_callback(None)
     if not begun and guard.rows() != before:
         raise RuntimeError(f"{source(op)} keeps its statements from the trace callback of the lent connection")
+    ends = [*(changes for changes, _ in begun[1:]), con.total_changes]
+    free = [each for (changes, looks), end in zip(begun, ends, strict=False) if changes != end for each in looks]
     guard.expect(not free, f"{source(op)} executes {free[:1]} without the write lock, must BEGIN IMMEDIATE")
 
 

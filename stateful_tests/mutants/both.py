@@ -68,4 +68,22 @@ BOTH: Final = (
             ),
         ),
     ),
+    # not to be told from the right one
+    Mutant(
+        "each write looks first, in a transaction of its own",
+        "none",
+        (
+            (
+                '        con.execute("BEGIN IMMEDIATE")\n        result',
+                (
+                    '        con.execute("BEGIN")\n'
+                    '        con.execute("SELECT count(*) FROM sqlite_master").fetchall()\n'
+                    '        con.execute("ROLLBACK")\n'
+                    '        con.execute("-- and again\\n BEGIN IMMEDIATE")\n'
+                    "        result"
+                ),
+            ),
+        ),
+        equivalent="what is read there is not used",
+    ),
 )
