@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, reproduce_failure, seed, settings
 from hypothesis.database import ExampleDatabase
-from hypothesis.errors import DidNotReproduce
+from hypothesis.errors import DidNotReproduce, Unsatisfiable
 from hypothesis.stateful import run_state_machine_as_test
 
 from model.counterexample import Violation
@@ -19,8 +19,8 @@ from stateful_tests.machine import Enough, Machine
 from stateful_tests.options import PROFILES
 
 VERSION: Final = hypothesis.__version__
-NOTHING: Final = (DidNotReproduce, SkipTest)
-"""What Hypothesis raises where what was saved does not fail, or nothing was."""
+NOTHING: Final = (DidNotReproduce, SkipTest, Unsatisfiable)
+"""What Hypothesis raises where what was saved does not fail, or nothing was, or what it was goes on in no program."""
 SAVED: Final = 50
 """Hypothesis tries all the smallest examples that failed, and of those on the way to them no more than this."""
 

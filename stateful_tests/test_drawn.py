@@ -19,11 +19,13 @@ from hypothesis import reproduce_failure
 from hypothesis.database import ExampleDatabase, InMemoryExampleDatabase
 
 from model.counterexample import Violation
+from model.queue import Queue, Worker
 from model.store import Client, Store
 from stateful_tests import keep
 from stateful_tests.examples import Examples, at, blob_of, examples, problem_with
 from stateful_tests.lockstep import Transcript
-from stateful_tests.machine import machine_for
+from stateful_tests.machine import QueueMachine, machine_for
+from stateful_tests.replay import Judged
 from stateful_tests.search import VERSION, run, run_saved
 from stateful_tests.stream_machine import StoreMachine
 from stateful_tests.test_gate import ROOT, Run, gate
@@ -82,6 +84,25 @@ def test_what_failed_once_is_tried_until_it_passes(client: Client, tmp_path: Pat
     run_saved(machine(client, tmp_path), 2, first.saved)
     assert not any(here.data.values())
     assert any(theirs.data.values()), "what passes here may still fail elsewhere"
+
+
+def test_what_failed_before_its_first_step_may_lead_nowhere_later(worker: Worker, tmp_path: Path) -> None:
+    """Hypothesis goes on at random after what was saved: at an end that is none, it has tried no program at all."""
+
+    def drawn_from(queue: Judged) -> type[QueueMachine]:
+        return machine_for(QueueMachine, queue, tmp_path, Counter(), Transcript())
+
+    def never_opens(_: Path) -> Queue:
+        raise Violation("it cannot be opened", [])
+
+    database = InMemoryExampleDatabase()
+    with pytest.raises(Violation):
+        run(drawn_from(never_opens), 1, 1, 1, database)
+    assert any(database.data.values())
+    for number in range(30):
+        saved = InMemoryExampleDatabase()
+        saved.data = {key: set(values) for key, values in database.data.items()}
+        run_saved(drawn_from(partial(Queue, worker)), number, saved)
 
 
 def test_without_a_database_nothing_is_tried(client: Client, tmp_path: Path) -> None:
