@@ -265,8 +265,15 @@ R = TypeVar("R", bound=tuple[Any, ...])
 def rows(con: sqlite3.Connection, table: str, form: type[R]) -> tuple[R, ...]:
     """All rows of a table, a NamedTuple each, in the order of its first column; no cursor stays half-read."""
     columns: tuple[str, ...] = form._fields  # type: ignore[attr-defined]  # there is no bound for NamedTuples
-    found = con.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}")  # noqa: S608 - our names
-    return tuple(form(*row) for row in found.fetchall())
+    sql = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {columns[0]}"  # noqa: S608 - our names
+    return tuple(form(*row) for row in fetched(con, sql))
+
+
+def fetched(con: sqlite3.Connection, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """What a connection answers, as plain tuples, whatever the rows are that its module has set."""
+    with contextlib.closing(con.cursor()) as cursor:
+        cursor.row_factory = None
+        return cursor.execute(sql, values).fetchall()
 
 
 @contextlib.contextmanager
@@ -292,7 +299,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def impatient(con: sqlite3.Connection) -> Iterator[None]:
     """``con`` does not wait for a lock, and waits as before afterwards."""
-    (waits_ms,) = con.execute("PRAGMA busy_timeout").fetchone()
+    ((waits_ms,),) = fetched(con, "PRAGMA busy_timeout")
     con.execute("PRAGMA busy_timeout = 0").fetchall()
     try:
         yield

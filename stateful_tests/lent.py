@@ -8,7 +8,7 @@ from typing import Any
 
 from model.contract import LOCKED
 from model.counterexample import source
-from model.port import first_word, impatient
+from model.port import fetched, first_word, impatient
 from stateful_tests.guard import Guard
 
 PRAGMAS = (
@@ -39,11 +39,8 @@ def settings(con: sqlite3.Connection) -> dict[str, object]:
     """All that a call could have left different."""
     held: dict[str, object] = {"row_factory": con.row_factory, "text_factory": con.text_factory}
     held["isolation_level"] = con.isolation_level
-    with contextlib.closing(con.cursor()) as cursor:
-        cursor.row_factory = None
-        for name in PRAGMAS:
-            row = cursor.execute(f"PRAGMA {name}").fetchone()
-            held[name] = row and row[0]
+    for name in PRAGMAS:
+        held[name] = next((value for (value,) in fetched(con, f"PRAGMA {name}")), None)
     return held
 
 

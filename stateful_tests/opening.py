@@ -16,14 +16,14 @@ OPEN = """\
 import sys
 sys.path.insert(0, sys.argv[1])
 from model.contract import KINDS
-from model.port import load, one_line
+from model.port import fetched, load, one_line
 kind = KINDS[sys.argv[2]]
 module = load(sys.argv[3], kind)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
     con = getattr(module, kind.opener)(sys.argv[4])
-    print(con.execute("PRAGMA journal_mode").fetchone()[0])
+    print(*fetched(con, "PRAGMA journal_mode")[0])
 except Exception as error:
     print(one_line(error))
 """

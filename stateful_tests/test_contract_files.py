@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Return, Ticket
-from model.port import connect, one_line
+from model.port import connect, fetched, one_line
 from model.queue import Queue, Worker
 from stateful_tests.clauses import DOOMED, STATUSES, follow
 from stateful_tests.files import UNEXPANDED, file_size, make, master, must_close, names_a_file
@@ -56,7 +56,7 @@ def test_the_connection_has_its_settings(queue: QueueGuard) -> None:
     queue.expect(level is None, f"{queue.lines[-1]} has isolation_level {level!r}, must have None")
     queue.expect(not con.in_transaction, f"{queue.lines[-1]} leaves a transaction open")
     for name, must in SETTINGS.items():
-        (value,) = con.execute(f"PRAGMA {name}").fetchone()
+        ((value,),) = fetched(con, f"PRAGMA {name}")
         queue.expect(value == must, f"{queue.lines[-1]} has {name} {value!r}, must have {must!r}")
 
 
@@ -121,7 +121,7 @@ def test_rows_survive_a_missing_table(queue: QueueGuard) -> None:
     row = "INSERT INTO redrives (id, token, at_ms, note) VALUES ('a', 1, 2, 'n')"
     path = make(queue.path.with_name("half.db"), SCHEMA["redrives"], row)
     con = queue.open(path)
-    kept = [*map(tuple, con.execute("SELECT seq, id, token, at_ms, note FROM redrives"))]
+    kept = fetched(con, "SELECT seq, id, token, at_ms, note FROM redrives")
     queue.expect(kept == [(1, "a", 1, 2, "n")], f"{queue.lines[-1]} leaves the audit rows {kept}")
 
 
@@ -151,7 +151,7 @@ def test_a_str_and_a_path_object_are_paths(queue: QueueGuard, monkeypatch: pytes
     queue.do(Enqueue("a", 5, 0, 50_000))
     paths: list[Any] = [str(queue.path), queue.path, "queue.db", "./queue.db", Path("queue.db"), Named()]
     for path in paths:
-        rows = tuple(queue.open(path).execute("SELECT count(*) FROM jobs").fetchone())
+        (rows,) = fetched(queue.open(path), "SELECT count(*) FROM jobs")
         queue.expect(rows == (1,), f"{queue.lines[-1]} opens another file, must open queue.db")
 
 
@@ -183,7 +183,7 @@ def test_no_file_stays_in_wal_unsaid(queue: QueueGuard, holders: int) -> None:
             holder = stack.enter_context(contextlib.closing(connect(path)))
             holder.execute("SELECT count(*) FROM jobs").fetchall()
         con, error = queue.attempt("open_queue", path)
-        mode = None if error else con.execute("PRAGMA journal_mode").fetchone()[0]
+        mode = None if error else fetched(con, "PRAGMA journal_mode")[0][0]
         queue.expect(error or mode == "delete", f"{queue.lines[-1]} leaves journal_mode {mode!r}, must not")
         if con is not None:
             con.close()

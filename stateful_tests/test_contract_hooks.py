@@ -15,7 +15,7 @@ import pytest
 from model import lease
 from model.contract import FAULT_HOOKS, Claim, Crash, Enqueue, Finish, Plain, Planted, Redrive, Reply
 from model.counterexample import differences, show
-from model.port import PLANTS, returned
+from model.port import PLANTS, fetched, returned
 from model.queue import Worker, ticket_dict
 from stateful_tests.clauses import CHANGES, Fixture, Program, T, follow
 from stateful_tests.guard import PLANTED_TEXT, QueueGuard
@@ -68,7 +68,7 @@ def test_each_hook_follows_its_change(queue: QueueGuard, name: str) -> None:
 
     def fault(hook: str) -> None:
         look = "SELECT status, (SELECT count(*) FROM redrives) FROM jobs WHERE id = 'a'"
-        seen.append((hook, *queue.con.execute(look).fetchall()[0]))
+        seen.append((hook, *fetched(queue.con, look)[0]))
 
     queue.call(type(op).__name__.lower(), queue.con, *arguments(op), fault)
     queue.expect(seen == SEEN[name], f"{queue.lines[-1]} shows its hooks {seen}, must show {SEEN[name]}")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from model.contract import SCHEMA, WORKER, Enqueue
-from model.port import one_line
+from model.port import fetched, one_line
 from stateful_tests.guard import QueueGuard, writing
 from stateful_tests.opening import is_locked, open_at_once
 
@@ -50,7 +50,7 @@ def test_many_processes_open_one_new_file(queue: QueueGuard, worker_path: Path) 
     wrong = [answer for answer in answers if answer not in ("delete", "OperationalError: database is locked")]
     queue.expect(not wrong, f"{PROCESSES} processes that open one new file answer {wrong[:1]}, must all open it")
     con = queue.open(path)
-    tables = {name for (name,) in con.execute("SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE TABLE%'")}
+    tables = {name for (name,) in fetched(con, "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE TABLE%'")}
     queue.expect(SCHEMA.keys() <= tables, f"{PROCESSES} processes leave the tables {tables}, must leave both")
 
 

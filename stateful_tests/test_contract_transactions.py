@@ -10,7 +10,7 @@ import pytest
 from model import lease
 from model.contract import LOCKED, Blocked, Claim, Enqueue, Raise, Reply, Return, Ticket
 from model.counterexample import show, source
-from model.port import impatient, one_line
+from model.port import fetched, impatient, one_line
 from stateful_tests.clauses import CALLS, CHANGES, EVERY_CALL, Fixture, follow
 from stateful_tests.guard import QueueGuard, writing
 from stateful_tests.lent import lend, locks_before_it_reads
@@ -132,7 +132,7 @@ def test_a_claim_waits_for_a_writer(queue: QueueGuard) -> None:
 
 
 def test_a_full_disk_says_so(queue: QueueGuard) -> None:
-    (pages,) = queue.con.execute("PRAGMA page_count").fetchone()
+    ((pages,),) = fetched(queue.con, "PRAGMA page_count")
     lend(queue, f"PRAGMA max_page_count = {pages}")
     before, error = queue.rows(), None
     for number in range(1000):

@@ -14,7 +14,7 @@ from model import stream
 from model.contract import Crash, Planted
 from model.counterexample import differences
 from model.events import FAULT_HOOKS, Apply, Plain
-from model.port import PLANTS
+from model.port import PLANTS, fetched
 from model.store import Client
 from stateful_tests.guard import PLANTED_TEXT, StoreGuard, planted_error
 from stateful_tests.stream_clauses import CHANGES, FIVE, NO_CHANGES, StoreFixture, prepare
@@ -109,7 +109,7 @@ def test_last_moves_after_the_hook(store: StoreGuard, name: str) -> None:
 
     def fault(hook: str) -> None:
         look = "SELECT last, total, (SELECT delta FROM ledger WHERE seq = ?) FROM checkpoint"
-        seen.append((hook, *store.con.execute(look, (seq,)).fetchall()[0]))
+        seen.append((hook, *fetched(store.con, look, seq)[0]))
 
     store.call(function(op), store.con, *astuple(op), fault)
     total = before.total + delta

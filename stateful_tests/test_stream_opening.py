@@ -11,7 +11,7 @@ import pytest
 from model.contract import CLIENT
 from model.counterexample import differences
 from model.events import State
-from model.port import connect, one_line
+from model.port import connect, fetched, one_line
 from model.store import observe
 from stateful_tests.files import file_size, make, master, must_close
 from stateful_tests.guard import StoreGuard, descriptors, writing
@@ -68,8 +68,8 @@ def test_tables_that_appear_meanwhile_are_kept(store: StoreGuard) -> None:
     store.expect(fine, f"{store.lines[-1]} raises {error and one_line(error)}, must use what another made meanwhile")
     con = store.open(path)
     store.lines.append('con1.execute("SELECT last, total FROM checkpoint")')
-    row = [*map(tuple, con.execute("SELECT last, total FROM checkpoint"))]
-    store.expect(row == [(0, 7)], f"{store.lines[-2]} leaves the checkpoint {row}, must keep [(0, 7)]")
+    (row,) = fetched(con, "SELECT last, total FROM checkpoint")
+    store.expect(row == (0, 7), f"{store.lines[-2]} leaves the checkpoint {row}, must keep (0, 7)")
 
 
 def test_processes_that_open_a_new_file_at_once_agree(store: StoreGuard, client_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_no_store_stays_in_wal_unsaid(store: StoreGuard, holders: int) -> None:
             stack.enter_context(held(path, "SELECT count(*) FROM ledger"))
             store.lines.append(f"# another connection keeps {path.name!r} open in journal_mode WAL")
         con, error = store.attempt("open_store", path)
-        mode = None if error else con.execute("PRAGMA journal_mode").fetchone()[0]
+        mode = None if error else fetched(con, "PRAGMA journal_mode")[0][0]
         store.expect(error or mode == "delete", f"{store.lines[-1]} leaves journal_mode {mode!r}, must not")
         store.expect(not store.kept_open, f"{store.lines[-1]} raises and leaves the file open")
         if con is not None:

@@ -12,7 +12,7 @@ import pytest
 from model.contract import Reopen
 from model.counterexample import differences
 from model.events import Apply, Checkpoint, Entry, State
-from model.port import connect, one_line
+from model.port import connect, fetched, one_line
 from model.store import Client, Store, observe
 from stateful_tests.files import UNEXPANDED, make, master, names_a_file
 from stateful_tests.guard import StoreGuard
@@ -65,9 +65,9 @@ def test_the_connection_has_its_settings(store: StoreGuard) -> None:
     level = con.isolation_level
     store.expect(level is None, f"{store.lines[-1]} has isolation_level {level!r}, must have None")
     store.expect(not con.in_transaction, f"{store.lines[-1]} leaves a transaction open")
-    (mode,) = con.execute("PRAGMA journal_mode").fetchone()
+    ((mode,),) = fetched(con, "PRAGMA journal_mode")
     store.expect(mode == "delete", f"{store.lines[-1]} has journal_mode {mode!r}, must have 'delete'")
-    (level,) = con.execute("PRAGMA synchronous").fetchone()
+    ((level,),) = fetched(con, "PRAGMA synchronous")
     store.expect(level == 2, f"{store.lines[-1]} has synchronous {level}, must have 2 (FULL)")
 
 
@@ -194,5 +194,5 @@ def test_a_str_and_a_path_object_are_paths(store: StoreGuard, monkeypatch: pytes
     monkeypatch.chdir(store.path.parent)
     store.prepare(FIVE)
     for path in (str(store.path), store.path, "store.db", "./store.db", Path("store.db")):
-        rows = tuple(store.open(path).execute("SELECT last FROM checkpoint").fetchone())
+        (rows,) = fetched(store.open(path), "SELECT last FROM checkpoint")
         store.expect(rows == (4,), f"{store.lines[-1]} opens another file, must open store.db")

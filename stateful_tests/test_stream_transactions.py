@@ -12,7 +12,7 @@ from model import stream
 from model.contract import LOCKED, Blocked, Raise, Reply
 from model.counterexample import reply_differs, show, source
 from model.events import Apply, Consume, Plain, State
-from model.port import impatient, one_line
+from model.port import fetched, impatient, one_line
 from stateful_tests.guard import StoreGuard
 from stateful_tests.lent import lend, locks_before_it_reads
 from stateful_tests.stream_clauses import CALLS, CHANGES, FIVE, StoreFixture, prepare
@@ -171,7 +171,7 @@ def test_a_full_disk_says_so(store: StoreGuard, way: str) -> None:
     store.other.executemany("INSERT INTO ledger (seq, delta) VALUES (?, ?)", rows).close()
     store.other.execute("UPDATE checkpoint SET last = 379, total = -380000").close()
     store.other.execute("COMMIT").close()
-    (pages,) = store.con.execute("PRAGMA page_count").fetchone()
+    ((pages,),) = fetched(store.con, "PRAGMA page_count")
     store.lines.append("# ... 380 events with delta -1000")
     lend(store, f"PRAGMA max_page_count = {pages}")
     seq, before, error = 380, store.rows(), None

@@ -86,4 +86,19 @@ BOTH: Final = (
         ),
         equivalent="what is read there is not used",
     ),
+    Mutant(
+        "the rows of what was opened are dictionaries",
+        "none",
+        (
+            (
+                "        raise\n    return con\n",
+                (
+                    "        raise\n"
+                    "    con.row_factory = lambda cursor, row: dict(zip(next(zip(*cursor.description)), row))\n"
+                    "    return con\n"
+                ),
+            ),
+        ),
+        equivalent="what its owner reads with it is the owner's",
+    ),
 )
