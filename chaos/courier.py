@@ -67,7 +67,7 @@ class Order:
 
 
 def text(reply: Reply, seconds: float = TIMEOUT_S) -> str:
-    """The reply as a courier says it; that the file is locked may be said only after the timeout (T7)."""
+    """The reply as a courier says it; that the file is locked may be said only after the timeout."""
     if reply == LOCKED and seconds < TIMEOUT_S:
         return f"{show(reply)}, without waiting"
     return "raises the very error of its send" if reply == PLANTED else show(reply)

@@ -227,7 +227,7 @@ def _dict(value: Ticket | Ran) -> str:
 def reply_differs(op: Op, got: Reply, want: Reply) -> str:
     """What the reply is and must be, lacking the operation in front; empty where it is right.
 
-    Under a reader's lock an operation that has nothing to change may fail all the same: legal (T7).
+    Under a reader's lock an operation that has nothing to change may fail all the same: that is legal.
     """
     if got == want or (isinstance(op, Blocked) and got == LOCKED):
         return ""

@@ -210,7 +210,7 @@ LAWS = (
     Law("only the ticket that holds the row finishes it", "finish", _only_the_holder_finishes),
     Law("done never changes", "finish, claim, redrive", _done_is_final),
     Law("a running lease is left alone", "claim", _live_leases_stand),
-    Law("None and False change nothing but quarantine", "T6, claim, finish", _nothing_means_quarantine),
+    Law("None and False change nothing but quarantine", "claim, finish", _nothing_means_quarantine),
     Law("a row keeps its identity", "enqueue, claim, finish, redrive", _identity_stays),
     Law("each redrive has its audit row, and no row is without one", "redrive", _redrives_are_audited),
     Law("eventually: every ticket uses up the budget", "claim", _budget_shrinks),

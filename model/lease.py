@@ -85,7 +85,7 @@ def apply(state: State, op: Op) -> Step:
 
 
 def hooks_reached(state: State, op: Op) -> tuple[Hook, ...]:
-    """The hooks that ``op`` calls, in order: those of ``called`` if it makes its change, otherwise none (T6)."""
+    """The hooks that ``op`` calls, in order: those of ``called`` if it makes its change, otherwise none."""
     _, reply = step(state, plain(op))
     return called(op, hooks_of(plain(op))) if made_its_change(reply) else ()
 

@@ -26,7 +26,7 @@ def opened(subject: Subject[Any, Any], lines: Sequence[Line] = ()) -> sqlite3.Co
 
 
 def hooks_differ(called: Sequence[str], due: Sequence[Hook]) -> str:
-    """The hooks that were called must be those that are due, in their order (T6)."""
+    """The hooks that were called must be those that are due, in their order."""
     must = [hook.name for hook in due]
     if called == must:
         return ""

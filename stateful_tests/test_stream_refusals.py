@@ -1,4 +1,4 @@
-"""A line that is none, an event that is refused, an end in mid-line or in an error: each ends the session (W5, C3)."""
+"""A line that is none, an event that is refused, an end in mid-line or in an error: each ends the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes over the wire, and what the store then holds: RESUME, events, acknowledgements, ends (W5, W6, C3)."""
+"""What goes over the wire, and what the store then holds: RESUME, events, acknowledgements, ends."""
 
 from __future__ import annotations
 
