@@ -41,6 +41,7 @@ def settings(con: sqlite3.Connection) -> dict[str, object]:
     held["isolation_level"] = con.isolation_level
     for name in PRAGMAS:
         held[name] = next((value for (value,) in fetched(con, f"PRAGMA {name}")), None)
+    held["TEMP schema"] = fetched(con, "SELECT type, name FROM sqlite_temp_master ORDER BY name")
     return held
 
 

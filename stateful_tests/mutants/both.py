@@ -68,6 +68,19 @@ BOTH: Final = (
             ),
         ),
     ),
+    Mutant(
+        "each write leaves a TEMP table",
+        "a lent connection is returned as it was",
+        (
+            (
+                "    # No context manager: an interrupt can",
+                (
+                    '    con.execute("CREATE TEMP TABLE IF NOT EXISTS changed (id)")\n'
+                    "    # No context manager: an interrupt can"
+                ),
+            ),
+        ),
+    ),
     # not to be told from the right one
     Mutant(
         "each write looks first, in a transaction of its own",
