@@ -23,6 +23,12 @@ def make(path: Path, *statements: str) -> Path:
     return path
 
 
+TO_THE_LETTER = (
+    *("a b.db", " a.db ", "A.DB", "100%41.db", "what?mode=ro", "one#two.db", "-.db"),
+    *("\u00fc\u30ad\u30e5\u30fc.db", "u\u0308.db"),
+)
+"""Names that could be taken for others: for a URI, for an option, for one in another form of Unicode."""
+
 UNEXPANDED = ("$HOME.db", "%TEMP%.db")
 """Names that a shell would make others of."""
 

@@ -15,7 +15,7 @@ from model.contract import SCHEMA, Claim, Enqueue, Finish, Redrive, Return, Tick
 from model.port import connect, fetched, one_line
 from model.queue import Queue, Worker
 from stateful_tests.clauses import DOOMED, STATUSES, follow
-from stateful_tests.files import UNEXPANDED, file_size, make, master, must_close, names_a_file
+from stateful_tests.files import TO_THE_LETTER, UNEXPANDED, file_size, make, master, must_close, names_a_file
 from stateful_tests.guard import QueueGuard
 from stateful_tests.lockstep import Lockstep
 from stateful_tests.options import Profile
@@ -125,15 +125,13 @@ def test_rows_survive_a_missing_table(queue: QueueGuard) -> None:
     queue.expect(kept == [(1, "a", 1, 2, "n")], f"{queue.lines[-1]} leaves the audit rows {kept}")
 
 
-@pytest.mark.parametrize(
-    "name", ["a b.db", "100%41.db", "what?mode=ro", "one#two.db", "\u00fc\u30ad\u30e5\u30fc.db", "-.db"]
-)
+@pytest.mark.parametrize("name", TO_THE_LETTER)
 def test_a_path_is_taken_to_the_letter(queue: QueueGuard, name: str) -> None:
     folder = queue.path.parent / "folder"
     folder.mkdir()
     queue.open(folder / name)
     there = [path.name for path in folder.iterdir()]
-    queue.expect(there == [name], f"{queue.lines[-1]} makes {there}, must make {name!r}")
+    queue.expect(there == [name], f"{queue.lines[-1]} makes {there!a}, must make {name!a}")
 
 
 @pytest.mark.parametrize("name", UNEXPANDED)

@@ -14,7 +14,7 @@ from model.counterexample import differences
 from model.events import Apply, Checkpoint, Entry, State
 from model.port import connect, fetched, one_line
 from model.store import Client, Store, observe
-from stateful_tests.files import UNEXPANDED, make, master, names_a_file
+from stateful_tests.files import TO_THE_LETTER, UNEXPANDED, make, master, names_a_file
 from stateful_tests.guard import StoreGuard
 from stateful_tests.lockstep import Lockstep
 from stateful_tests.stream_clauses import EVENTS, FIVE, StoreFixture, prepare
@@ -176,13 +176,13 @@ def test_the_rows_of_a_torn_store_survive(store: StoreGuard, torn: str) -> None:
 # --- paths ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["a b.db", "100%41.db", "what?mode=ro", "one#two.db", "\u00fc\u30ad.db", "-.db"])
+@pytest.mark.parametrize("name", TO_THE_LETTER)
 def test_a_path_is_taken_to_the_letter(store: StoreGuard, name: str) -> None:
     folder = store.path.parent / "folder"
     folder.mkdir()
     store.open(folder / name)
     there = [path.name for path in folder.iterdir()]
-    store.expect(there == [name], f"{store.lines[-1]} makes {there}, must make {name!r}")
+    store.expect(there == [name], f"{store.lines[-1]} makes {there!a}, must make {name!a}")
 
 
 @pytest.mark.parametrize("name", UNEXPANDED)

@@ -81,6 +81,21 @@ BOTH: Final = (
             ),
         ),
     ),
+    Mutant(
+        "a path loses its blanks",
+        "a path is taken to the letter",
+        (("    return name\n", "    return name.strip()\n"),),
+    ),
+    Mutant(
+        "a path is in lower case",
+        "a path is taken to the letter",
+        (("    return name\n", "    return os.path.join(os.path.dirname(name), os.path.basename(name).lower())\n"),),
+    ),
+    Mutant(
+        "a path is brought into one form of Unicode",
+        "a path is taken to the letter",
+        (("    return name\n", '    return __import__("unicodedata").normalize("NFC", name)\n'),),
+    ),
     # not to be told from the right one
     Mutant(
         "each write looks first, in a transaction of its own",
