@@ -21,6 +21,7 @@ from chaos.killer import Child, running, tell
 from chaos.kills import BadInput
 from chaos.runner import GRACE_S, Task
 from model import scratch
+from model.runs import Identity, changes, identity
 
 IMPORT_S: Final = 30.0
 TICK_S: Final = 0.2
@@ -94,6 +95,7 @@ class Outcome:
     unanswered: list[Found] = field(default_factory=list)
     notes: set[str] = field(default_factory=set)
     stopped: str = ""
+    judged: dict[str, Identity] = field(default_factory=dict)
 
     @property
     def kills(self) -> int:
@@ -113,11 +115,12 @@ class Outcome:
 
 def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
     """Do what is planned; BadInput if a file cannot be judged. Whatever ends this process, nothing is left of it."""
-    outcome = Outcome(stopped=INTERRUPTED)
+    outcome = Outcome(stopped=INTERRUPTED, judged={kind: identity(path) for kind, path in plan.modules.items()})
     with contextlib.suppress(Interrupted), endings(), contextlib.ExitStack() as stack:
         folder = scratch.make()
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         _Team(plan, outcome, stack, folder).work(progress)
+        outcome.stopped = "; ".join(filter(None, [outcome.stopped, *changes(outcome.judged)]))
     return outcome
 
 
@@ -187,8 +190,7 @@ class _Team:
         match word:
             case {"ready": True}:
                 self.unready.discard(job)
-                if not self.unready:
-                    self.started = time.monotonic()
+                self.started = time.monotonic()
             case {"problem": str(problem)}:
                 raise BadInput(problem)
             case {"note": str(note)}:

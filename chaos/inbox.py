@@ -213,11 +213,12 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, acknowledgement(event), number, whole=answer != "cut off")
 
     def _send(self, status: int, body: bytes, number: int, *, whole: bool = True) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
         half = len(body) // 2
-        self.wfile.write(body[:half])
+        with contextlib.suppress(ConnectionError):  # who has given up hears nothing; the request stands all the same
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[:half])
         self._episode.stand(number, "within the answer")
         if whole:
             self.wfile.write(body[half:])

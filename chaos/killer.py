@@ -186,3 +186,4 @@ def running(module: str, *arguments: str) -> Iterator[Child]:
             yield Child(process, cast("IO[bytes]", process.stdout), errors)
         finally:
             process.kill()
+            process.wait()  # where an interrupt is on its way, the context of Popen gives up after a moment

@@ -56,6 +56,8 @@ class Onlooker(Reception):
                 self._note(self.exchange.word())
             if len(self.seen.saw) > 1:
                 self._agree("after an ACK while the file is read", differences_at(self.store, after))
+        # It may have given up just then.
+        self._hear(lambda: len(self.seen.saw) > 1 or bool(self.seen.end and self.seen.reply), whatever=True)
         gave_up = self.seen.reply == GIVES_UP and len(self.seen.saw) == 1
         story = Story(found, [(line, b"")], GIVES_UP, found) if gave_up else whole
         self._hear_lines(len(story.saw))

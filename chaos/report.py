@@ -12,7 +12,6 @@ from chaos.campaign import Found, Outcome, Plan
 from chaos.killer import ROOT
 from chaos.kills import DEATHS, kind_of, parse
 from model.contract import CLIENT, WORKER
-from model.runs import identity
 
 NOWHERE_COVERED: Final = {
     "power loss": "not guaranteed: what a dead process has written the kernel still has, a dead host may not",
@@ -194,7 +193,7 @@ def storms_observed(plan: storms.Plan, outcome: storms.Outcome) -> dict[str, dic
 def as_json(plan: Plan, outcome: Outcome, shown: Path | None = None) -> dict[str, Any]:
     """One object that says all that the text says."""
     return {
-        **_judged(plan.modules, plan.seed, outcome, shown),
+        **_judged(plan.seed, outcome, shown),
         "digest": f"{outcome.digest:016x}",
         "kills": outcome.kills,
         "jobs": plan.jobs,
@@ -209,7 +208,7 @@ def as_json(plan: Plan, outcome: Outcome, shown: Path | None = None) -> dict[str
 def storms_json(plan: storms.Plan, outcome: storms.Outcome, shown: Path | None = None) -> dict[str, Any]:
     """One object that says all that the text says, and more of what had no answer."""
     return {
-        **_judged(plan.modules, plan.seed, outcome, shown),
+        **_judged(plan.seed, outcome, shown),
         "storms": outcome.storms,
         "observed": storms_observed(plan, outcome),
         "not_covered": not_covered_by_storms(plan),
@@ -218,13 +217,11 @@ def storms_json(plan: storms.Plan, outcome: storms.Outcome, shown: Path | None =
     }
 
 
-def _judged(
-    modules: Mapping[str, Path], seed: int, outcome: Outcome | storms.Outcome, shown: Path | None
-) -> dict[str, Any]:
+def _judged(seed: int, outcome: Outcome | storms.Outcome, shown: Path | None) -> dict[str, Any]:
     return {
         "report": shown and str(shown),
         "verdict": outcome.verdict,
-        "judged": {name: identity(path) for name, path in modules.items()},
+        "judged": outcome.judged,
         "seed": seed,
         "seconds": round(outcome.seconds, 3),
         "stopped": outcome.stopped,

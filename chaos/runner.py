@@ -98,6 +98,7 @@ class Runner:
         return {name: SYSTEMS[name].load(path) for name, path in self.task.modules.items()}
 
     def run(self, modules: dict[str, object]) -> None:
+        Path(self.task.folder).parent.mkdir(exist_ok=True)  # another, asked to end at once, may have taken it along
         with folder(Path(self.task.folder)) as path, contextlib.ExitStack() as stack:
             places = {name: self._place(SYSTEMS[name], module, path, stack) for name, module in modules.items()}
             started = time.monotonic()
@@ -166,8 +167,10 @@ def main() -> None:
         runner.run(modules)
     except Unfit as problem:
         runner.say(problem=str(problem))
-    except (KeyboardInterrupt, BrokenPipeError):
+    except KeyboardInterrupt:
         pass  # nobody waits for an answer
+    except BrokenPipeError:
+        runner.orphaned = True
     finally:
         if runner.orphaned:
             runner.tidy()

@@ -20,6 +20,7 @@ from chaos.kills import BadInput
 from chaos.runner import GRACE_S
 from chaos.storms_child import Task
 from model import scratch
+from model.runs import Identity, changes, identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Outcome:
     violation: Found | None = None
     unanswered: list[Found] = field(default_factory=list)
     stopped: str = ""
+    judged: dict[str, Identity] = field(default_factory=dict)
     timelines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
@@ -69,7 +71,7 @@ class Outcome:
 
 def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
     """Do what is planned; BadInput if a file cannot be judged. Whatever ends this process, nothing is left of it."""
-    outcome = Outcome(stopped=INTERRUPTED)
+    outcome = Outcome(stopped=INTERRUPTED, judged={kind: identity(path) for kind, path in plan.modules.items()})
     with contextlib.suppress(Interrupted), endings(), contextlib.ExitStack() as stack:
         folder = scratch.make()
         stack.callback(_remove, folder)
@@ -77,6 +79,7 @@ def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
         stack.callback(_dismiss, child)
         tell(child, json.dumps(asdict(plan.task(folder))).encode() + b"\n")
         _Watch(plan, outcome, child).until_done(progress)
+        outcome.stopped = "; ".join(filter(None, [outcome.stopped, *changes(outcome.judged)]))
     return outcome
 
 
@@ -111,7 +114,8 @@ class _Watch:
 
     def _hear(self) -> bool:
         """One word; whether there may be more."""
-        word: list[Any] = json.loads(self.child.words.readline() or "[]")
+        line = self.child.words.readline()
+        word: list[Any] = json.loads(line) if line.endswith(b"\n") else []
         outcome = self.outcome
         match word:
             case ["ready"]:

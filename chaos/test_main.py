@@ -104,6 +104,19 @@ def report(*arguments: object) -> dict[str, Any]:
     return answer
 
 
+CHANGES = """
+import pathlib
+with pathlib.Path(__file__).open("a") as file: file.write("#")
+"""
+
+
+@pytest.mark.parametrize("command", [("run", "--kills", "2"), ("storm", "--storms", "1")], ids=lambda each: each[0])
+def test_a_file_that_changes_meanwhile_is_unknown(command: tuple[str, ...], tmp_path: Path) -> None:
+    path = module(tmp_path, CHANGES)
+    answer = report(*command, "--seed", "1", "--worker", path)
+    assert (answer["verdict"], answer["stopped"]) == ("unknown", f"{path} was changed during the run")
+
+
 # --- list, and the names ----------------------------------------------------------------------------------------------
 
 
@@ -546,10 +559,13 @@ def until(true: Callable[[], bool]) -> None:
 
 def nothing_is_left(pid: int, path: Path, offspring: list[psutil.Process]) -> None:
     _, alive = psutil.wait_procs(offspring, timeout=WAIT_S)
-    assert alive == []
-    commands = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
-    assert not [command for command in commands if str(path) in command]
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    until(lambda: not any(str(path) in command for command in commands()))  # one that was just forked dies last
     until(lambda: not litter(pid))
+
+
+def commands() -> list[list[str]]:
+    return [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
 
 
 def litter(pid: int) -> list[Path]:
@@ -603,16 +619,17 @@ def test_a_killed_run_leaves_nothing(name: str, tmp_path: Path) -> None:
 def test_the_next_start_sweeps_what_is_left() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
-    left, ours = (scratch.fast() / f"fencepost-{pid}-left" for pid in (process.pid, psutil.Process().pid))
-    for folder in (left, ours):
+    left, ours = (scratch.fast() / f"{scratch.prefix(pid)}left" for pid in (process.pid, psutil.Process().pid))
+    theirs = scratch.fast() / f"fencepost-{process.pid}-1-left"
+    for folder in (left, ours, theirs):
         (folder / "0").mkdir(parents=True)
     try:
         scratch.sweep()
-        assert not left.exists()
-        assert ours.exists()
+        assert [folder.exists() for folder in (left, ours, theirs)] == [False, True, True]
     finally:
-        (ours / "0").rmdir()
-        ours.rmdir()
+        for folder in (ours, theirs):
+            (folder / "0").rmdir()
+            folder.rmdir()
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,7 @@ class Tracer:
 
     def ask(self, op: Plain | Reopen) -> Answer:
         """The answer to a further operation of the same process."""
-        self.channel.send(op)
-        heard = self._hear()
+        heard = self._hear(op)
         self._faulted_once()
         if isinstance(heard, int):
             raise Unanswered(f"the process has ended with status {heard}{self._last_words()}")
@@ -114,18 +113,17 @@ class Tracer:
     def dismiss(self) -> None:
         """No child waits any more."""
         if self.busy:
-            self.channel.send(None)
-            self._hear()
+            self._hear(None)
 
     def _order(self, order: Order) -> Answer | int:
         self.dismiss()
         self.since = (self.folder / "trace").stat().st_size
-        self.channel.send(order)
-        return self._hear()
+        return self._hear(order)
 
-    def _hear(self) -> Answer | int:
+    def _hear(self, asked: Order | Plain | Reopen | None) -> Answer | int:
         """What the child answers, or what the server says of its end."""
         try:
+            self.channel.send(asked)
             heard: Answer | int = self.channel.recv() if self.channel.poll(PATIENCE_S + 5) else -signal.SIGALRM
         except (EOFError, OSError):
             raise Unanswered(f"strace has ended{self._last_words()}") from None

@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -23,6 +24,16 @@ def new_folder(runs: Path, seed: int) -> Path:
     return folder
 
 
-def identity(path: Path) -> dict[str, str]:
-    """Which file was judged: where it lay, and the SHA-256 of what was in it; empty if there was none."""
-    return {"path": str(path), "sha256": hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""}
+Identity = dict[str, str]
+"""Which file was judged: ``path``, where it lay, and the ``sha256`` of what was in it; empty if there was none."""
+
+
+def identity(path: str | Path) -> Identity:
+    """The file as it lies there now."""
+    file = Path(path)
+    return {"path": str(path), "sha256": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""}
+
+
+def changes(judged: Mapping[str, Identity]) -> list[str]:
+    """A line for each file that is no longer what it was when a run began: nobody knows which of both was judged."""
+    return [f"{was['path']} was changed during the run" for was in judged.values() if identity(was["path"]) != was]

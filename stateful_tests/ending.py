@@ -6,6 +6,7 @@ import faulthandler
 import hashlib
 import os
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -68,18 +69,21 @@ class Ending:
         if (done := self.folder / f"first-{_digest(nodeid)}") in self.first_done:
             done.touch()
 
-    def _wait_for_the_first(self, item: pytest.Item) -> None:
-        """Nothing runs beside the first checks, which may show that nothing must: xdist's first process makes them."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_protocol")
+    def wait_for_the_first(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Nothing runs beside the first checks, which may show that nothing must: xdist's first process makes them.
+
+        Around all else: the time of the check that waits has not begun.
+        """
         until = time.monotonic() + FIRST_S
-        while not is_first(item) and time.monotonic() < until:
+        while hasattr(self.config, "workerinput") and not is_first(item) and time.monotonic() < until:
             if self.reason.exists() or all(file.exists() for file in self.first_done):
                 break
             time.sleep(0.02)
+        return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        if hasattr(self.config, "workerinput"):
-            self._wait_for_the_first(item)
         if self.reason.exists():
             self.session.shouldstop = self.reason.read_text()
             return True

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, Final
 import pytest
 from hypothesis import Phase, settings
 
+from model import runs
 from stateful_tests import watch
 from stateful_tests.checks import layer_of
 from stateful_tests.ending import is_violation
@@ -132,6 +133,7 @@ def _prepare(session: pytest.Session, kind: str, order: Order) -> None:
     ending: Any = config.pluginmanager.get_plugin("fencepost-ending")
     ending.parent = os.getppid()
     setattr(config.option, kind, order.path)
+    config.option.identities = {kind: runs.identity(order.path)}
     early = {nodeid: place for place, nodeid in enumerate(order.early)}
     session.items.sort(key=lambda item: early.get(item.nodeid, len(early)))
     config.option.first = not order.full

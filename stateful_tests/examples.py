@@ -20,6 +20,7 @@ from hypothesis.database import (
     MultiplexedDatabase,
     ReadOnlyDatabase,
 )
+from hypothesis.errors import HypothesisWarning
 
 BLOB: Final = re.compile(r"@reproduce_failure\('[^']+', b'([^']+)'\)")
 SERVERS: Final = ("redis", "rediss", "unix")
@@ -62,7 +63,10 @@ class Examples:
 
 def examples(place: str) -> Examples:
     """Hypothesis' own database, unless its profile has none, as in CI; and the one at ``place``, if it is given."""
-    own = settings().database
+    try:
+        own = settings().database
+    except HypothesisWarning:  # that it cannot be written
+        own = InMemoryExampleDatabase()
     shared = [at(place)] if place else []
     if own is None and shared:
         own = InMemoryExampleDatabase()

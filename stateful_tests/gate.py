@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from model import runs
 from model.contract import KINDS, WORKER
 from stateful_tests import results, watch
 from stateful_tests.doing import DOING, Doing, forget, left
@@ -34,6 +35,7 @@ class Gate:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.collected: set[str] = set()
+        self.uncollected: dict[str, None] = {}
         self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
         self._stack = contextlib.ExitStack()
         option = config.option
@@ -43,6 +45,10 @@ class Gate:
         option = self.config.option
         if option.soak_s:
             self._stack.enter_context(progress(option.soak_s, Path(option.base)))
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.uncollected[report.nodeid] = None
 
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         self.collected.update(ids)
@@ -88,6 +94,8 @@ class Gate:
         again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
         partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
         reasons = ["only a part of the checks was chosen"] * bool(partial)
+        reasons += [f"{nodeid}: could not be collected" for nodeid in self.uncollected]
+        reasons += runs.changes(option.identities)
         if (file := reason_file(config)).exists():
             reasons.append(file.read_text())
         elif exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,7 @@ def places(chosen: Sequence[Path], slow_ms: int) -> Iterator[list[Place]]:
     parents = {str(folder): folder for folder in chosen} or {"memory": scratch.fast(), "disk": RUNS}
     with contextlib.ExitStack() as stack:
         folders = {
-            name: Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="alarms-", dir=parent)))
+            name: Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=scratch.prefix(os.getpid()), dir=parent)))
             for name, parent in parents.items()
         }
         found = [Place(name, folder, {}) for name, folder in folders.items()]

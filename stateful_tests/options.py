@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -159,16 +161,21 @@ def _import_problem(path: Path, kind: str) -> str:
     command = [sys.executable, "-m", "model.port", kind, str(path)]
     # Files, for a pipe would be open for as long as a process that the module starts.
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(  # noqa: S603 - our own module
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+        )
         try:
-            done = subprocess.run(  # noqa: S603 - our own module
-                command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=IMPORT_S, check=False
-            )
+            status = process.wait(IMPORT_S)
         except subprocess.TimeoutExpired:
             return f"{path}: does not import: still busy after {IMPORT_S} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         said, complaint = (_last_line(file) for file in (out, err))
-    if (done.returncode, said) == (0, f"{path} is a {kind} module"):
+    if (status, said) == (0, f"{path} is a {kind} module"):
         return ""
-    if done.returncode == 1 and complaint.startswith(f"{path}: "):
+    if status == 1 and complaint.startswith(f"{path}: "):
         return complaint
     return f"{path}: does not import: it ends the process"
 

@@ -27,6 +27,7 @@ OUTCOME = "outcome"
 
 def prepare(option: argparse.Namespace) -> None:
     """The run's own folder, with what a run leaves that does not come to its end."""
+    option.identities = {name: runs.identity(getattr(option, name)) for name in option.judged}
     option.folder = runs.new_folder(Path(option.results), option.seed)
     option.xmlpath = option.xmlpath or str(option.folder / "junit.xml")
     _write_files(judge((), option.judged, reasons=[UNENDED]), option, {})
@@ -88,8 +89,7 @@ def _no_test() -> ET.Element:
 
 
 def _write_files(verdict: Verdict, option: argparse.Namespace, stories: Mapping[str, Any]) -> None:
-    judged = {name: runs.identity(Path(getattr(option, name))) for name in option.judged}
-    data = verdict.as_json(judged=judged, seed=option.seed, profile=option.profile)
+    data = verdict.as_json(judged=option.identities, seed=option.seed, profile=option.profile)
     (option.folder / "verdict.json").write_text(json.dumps(data, indent=2) + "\n")
     facts = [[name, shown(getattr(option, name))] for name in option.judged]
     facts += [["profile", option.profile], ["seed", option.seed]]

@@ -6,6 +6,7 @@ pytest is the only runner: xdist spreads the checks, JUnit reports them. A check
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -26,6 +27,8 @@ from stateful_tests.verdict import LAYERS
 
 pytest_plugins = ["stateful_tests.fixtures", "stateful_tests.browser"]
 
+NO_ROOM: Final = 2**22
+"""Bytes: with fewer left, what looks wrong says nothing about the module."""
 CONTRACT_S: Final = 40
 """How long a check of the contract may take: many times what the longest does, and so few that a hang is soon plain."""
 
@@ -69,7 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.user_properties.append(("kind", kind_of(item)))
         if config.option.soak_s and {"soak", "states_done"} & _fixtures(item):
             item.add_marker(pytest.mark.timeout(0))
-        elif layer == "contract" and config.option.gate and config.option.timeout is None and not is_first(item):
+        elif layer == "contract" and config.option.gate and not is_first(item) and _has_no_limit(item):
             item.add_marker(pytest.mark.timeout(CONTRACT_S))
     if config.option.gate:
         checks = [item for item in items if layer_of(item) and kind_of(item) in config.option.judged]
@@ -78,6 +81,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = sorted(checks, key=_place)
     config.option.share = _share(config, sum("soak" in _fixtures(item) for item in items))
+
+
+def _has_no_limit(item: pytest.Item) -> bool:
+    return item.config.option.timeout is None and not item.get_closest_marker("timeout")
 
 
 def _fixtures(item: pytest.Item) -> set[str]:
@@ -102,7 +109,9 @@ def pytest_runtest_makereport(
     report = yield
     report.user_properties = [(name, _plain(value)) for name, value in report.user_properties]
     violation = find_violation(call.excinfo.value) if call.excinfo else None
-    if violation is not None:
+    if violation is not None and shutil.disk_usage(item.config.option.base).free < NO_ROOM:
+        report.longrepr = f"no room is left for queue files in {item.config.option.base}"
+    elif violation is not None:
         report.longrepr = str(violation)
         data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin", "story")}
         report.user_properties.append(("violation", data))
@@ -112,6 +121,23 @@ def pytest_runtest_makereport(
     elif report.failed and (writer := item.config.pluginmanager.get_plugin("fencepost-steps")):
         report.user_properties.append(("doing", writer.now()))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """Xdist sends no text with half a surrogate pair, and a module may say one back that it was given."""
+    return _sendable((yield))
+
+
+def _sendable(value: Any) -> Any:  # noqa: ANN401 - of whatever a report consists
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {_sendable(name): _sendable(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_sendable, value))
+    return value
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever a check notes down

@@ -78,6 +78,7 @@ OPERATIONS: tuple[Plain, ...] = (
 )
 
 
+@pytest.mark.timeout(120)
 def test_every_row_of_a_large_queue_counts(queue: QueueGuard, profile: Profile) -> None:
     put(queue, "jobs", Job._fields, jobs(profile.every))
     put(

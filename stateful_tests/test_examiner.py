@@ -12,6 +12,7 @@ import pytest
 
 from stateful_tests.examiner import Examiner, Order
 from stateful_tests.options import ROOT
+from stateful_tests.test_watch import alive
 
 EARLY = "stateful_tests/test_contract_finish.py::test_finish_is_refused[a lease is over at lease_until itself]"
 
@@ -64,4 +65,4 @@ def test_an_interrupted_examiner_leaves_no_process(tmp_path: Path) -> None:
     one.end()
     judging.join()
     assert one.process.returncode is not None
-    assert not any(process.is_running() for process in family)
+    assert alive(family, 0) == []

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from model.runs import new_folder
+from model.runs import identity, new_folder
 from stateful_tests import options
 from stateful_tests.gate import _why, telling
 from stateful_tests.verdict import Check
@@ -41,7 +41,8 @@ def command(results: Path, *arguments: str) -> list[str]:
 
 def environment(results: Path) -> dict[str, str]:
     """Ours without what a pytest or tox around this one has put there, and with examples of its own."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FENCEPOST_", "TOX_"))}
+    theirs = ("PYTEST_", "FENCEPOST_", "TOX_", "FORCE_COLOR", "PY_COLORS")
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(theirs)}
     return {**ours, "HYPOTHESIS_STORAGE_DIRECTORY": str(results / "hypothesis")}
 
 
@@ -257,6 +258,64 @@ def test_an_odd_end_of_pytest_is_unknown(tmp_path: Path, monkeypatch: pytest.Mon
     run = gate(tmp_path, "-p", "stopper")
     assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
     assert ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0].get("errors") == "1"  # noqa: S314 - our own file
+
+
+SAVES = """\
+def pytest_collection_finish():
+    with open({file!r}, "a") as file:
+        file.write("# saved")
+"""
+
+
+def test_a_file_that_is_saved_meanwhile_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = edited(tmp_path, "", "")
+    before = identity(file)
+    (tmp_path / "saves.py").write_text(SAVES.format(file=str(file)))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    run = gate(tmp_path, "--worker", str(file), "-p", "saves", "stateful_tests/test_contract_retry_delay.py")
+    assert f"{file} was changed during the run" in run.verdict["unanswered"]
+    assert run.verdict["judged"] == {"worker": before} != {"worker": identity(file)}
+
+
+BREAKS = """\
+import pytest
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    if collector.nodeid == {nodeid!r}:
+        report.outcome, report.longrepr, report.result = "failed", "broken", []
+    return report
+"""
+
+
+@pytest.mark.parametrize("processes", ["-n0", "-n1"])
+def test_checks_that_cannot_be_collected_are_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    nodeid = "stateful_tests/test_contract_claim.py"
+    (tmp_path / "breaks.py").write_text(BREAKS.format(nodeid=nodeid))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    chosen = (nodeid, "stateful_tests/test_contract_retry_delay.py")
+    run = gate(tmp_path, processes, "-p", "breaks", "--continue-on-collection-errors", *chosen)
+    assert f"{nodeid}: could not be collected" in run.verdict["unanswered"], run.out
+
+
+def test_half_a_surrogate_pair_hides_no_violation(tmp_path: Path) -> None:
+    line = '    owner = _identifier("owner", owner)\n'
+    file = edited(tmp_path, line, f'    if "\\ud800" in str(owner):\n        raise OSError(owner)\n{line}')
+    run = gate(tmp_path, "--worker", str(file), "-n1", "--profile", "ci", "stateful_tests/test_contract_values.py")
+    assert (run.status, run.verdict["verdict"]) == (1, "invalid"), run.out
+    assert "OSError" in run.verdict["failures"][0]["difference"]
+
+
+def test_a_full_disk_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "full.py").write_text("from stateful_tests import running\n\nrunning.NO_ROOM = 2**80\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    file = edited(tmp_path, "return math.floor(", "return 1 + math.floor(")
+    run = gate(tmp_path, "--worker", str(file), "-p", "full", "stateful_tests/test_contract_retry_delay.py")
+    assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
+    assert "no room is left for queue files in " in " ".join(run.verdict["unanswered"])
 
 
 @pytest.fixture
