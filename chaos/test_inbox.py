@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -153,6 +154,19 @@ def test_a_request_stands_where_told(crew: Crew, inbox: Path, hold: Hold, seen: 
         crew.release(2)
         assert sent.result() is True
     assert (rows[:-1], total - 1) == seen
+
+
+def test_a_request_stands_though_nobody_waits_for_its_answer(crew: Crew, inbox: Path) -> None:
+    crew.script(inbox, Turn(hold="within the answer"))
+    (receiver,) = (child for child in psutil.Process().children() if "chaos.inbox" in child.cmdline())
+    body = json.dumps(EVENT).encode()
+    receiver.suspend()
+    with socket.create_connection(("127.0.0.1", crew.port)) as sender:
+        sender.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    receiver.resume()
+    assert crew.stands() == [1, "within the answer"]
+    assert read(inbox) == KEPT_ONCE
+    crew.release(1)
 
 
 def test_the_log_waits_for_requests_under_way(crew: Crew, inbox: Path) -> None:
