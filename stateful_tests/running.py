@@ -7,6 +7,7 @@ pytest is the only runner: xdist spreads the checks, JUnit reports them. A check
 from __future__ import annotations
 
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -28,12 +29,17 @@ from stateful_tests.verdict import LAYERS
 pytest_plugins = ["stateful_tests.fixtures", "stateful_tests.browser"]
 
 NO_ROOM: Final = 2**22
-"""Bytes: with fewer left, what looks wrong says nothing about the module."""
+"""Bytes: with fewer left, files are likely to fail."""
 CONTRACT_S: Final = 40
 """How long a check of the contract may take: many times what the longest does, and so few that a hang is soon plain."""
 
 
+STOPPED: Final[list[int]] = []
+"""Not empty where this process was stopped during the present check, as by Ctrl-Z, and goes on."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    signal.signal(signal.SIGCONT, lambda number, _: STOPPED.append(number))
     config.addinivalue_line("markers", "layer(name): a check of this layer of the gate")
     config.addinivalue_line("markers", "first: a check that nothing may run before or beside")
 
@@ -101,6 +107,10 @@ def _place(item: pytest.Item) -> tuple[bool, bool, int]:
     return not is_first(item), not comes_first(item), LAYERS.index(layer_of(item))
 
 
+def pytest_runtest_logstart() -> None:
+    STOPPED.clear()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -109,8 +119,8 @@ def pytest_runtest_makereport(
     report = yield
     report.user_properties = [(name, _plain(value)) for name, value in report.user_properties]
     violation = find_violation(call.excinfo.value) if call.excinfo else None
-    if violation is not None and shutil.disk_usage(item.config.option.base).free < NO_ROOM:
-        report.longrepr = f"no room is left for queue files in {item.config.option.base}"
+    if violation is not None and (excuse := _excuse(Path(item.config.option.base))):
+        report.longrepr = excuse
     elif violation is not None:
         report.longrepr = str(violation)
         data = {name: getattr(violation, name) for name in ("difference", "program", "steps", "origin", "story")}
@@ -121,6 +131,13 @@ def pytest_runtest_makereport(
     elif report.failed and (writer := item.config.pluginmanager.get_plugin("fencepost-steps")):
         report.user_properties.append(("doing", writer.now()))
     return report
+
+
+def _excuse(base: Path) -> str:
+    """Why what looks wrong says nothing about the module; empty if it does."""
+    if shutil.disk_usage(base).free < NO_ROOM:
+        return f"no room is left for queue files in {base}"
+    return "the gate was stopped meanwhile, and what it judges may have gone on" if STOPPED else ""
 
 
 @pytest.hookimpl(wrapper=True)

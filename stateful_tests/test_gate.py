@@ -309,13 +309,22 @@ def test_half_a_surrogate_pair_hides_no_violation(tmp_path: Path) -> None:
     assert "OSError" in run.verdict["failures"][0]["difference"]
 
 
-def test_a_full_disk_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "full.py").write_text("from stateful_tests import running\n\nrunning.NO_ROOM = 2**80\n")
+HARDSHIPS = {
+    "no room is left for queue files in ": "from stateful_tests import running\nrunning.NO_ROOM = 2**80\n",
+    "the gate was stopped meanwhile": (
+        "import os, signal\ndef pytest_runtest_call(): os.kill(os.getpid(), signal.SIGCONT)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("says", HARDSHIPS)
+def test_a_hardship_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    (tmp_path / "hardship.py").write_text(HARDSHIPS[says])
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     file = edited(tmp_path, "return math.floor(", "return 1 + math.floor(")
-    run = gate(tmp_path, "--worker", str(file), "-p", "full", "stateful_tests/test_contract_retry_delay.py")
+    run = gate(tmp_path, "--worker", str(file), "-p", "hardship", "stateful_tests/test_contract_retry_delay.py")
     assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
-    assert "no room is left for queue files in " in " ".join(run.verdict["unanswered"])
+    assert any(says in line for line in run.verdict["unanswered"])
 
 
 @pytest.fixture
