@@ -50,15 +50,20 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     problem = options.settle(option, config.invocation_params.dir)
     if config.inipath != SETTINGS:
         problem = f"-c {option.inifilename}: the settings are {SETTINGS.name} of {ROOT}, and no others"
-    if not problem:
-        if not option.gate or any(getattr(option, name, None) for name in LOOKS):
-            return None
-        return watched(option, lambda: config.hook.pytest_cmdline_main(config=config))
-    sys.stderr.write(f"fencepost: {problem}\n")
-    if option.gate:
+    if not option.gate or (not problem and any(getattr(option, name, None) for name in LOOKS)):
+        return _refuse(problem) if problem else None
+    try:
         results.prepare(option)
+    except OSError as error:
+        return _refuse(problem or f"--results: {option.results}: {error.strerror}", "verdict: unknown")
+    if problem:
         results.write_unknown(option, problem)
-        sys.stderr.write("verdict: unknown\n")
+        return _refuse(problem, "verdict: unknown")
+    return watched(option, lambda: config.hook.pytest_cmdline_main(config=config))
+
+
+def _refuse(problem: str, *more: str) -> int:
+    sys.stderr.write("\n".join([f"fencepost: {problem}", *more, ""]))
     return 2
 
 

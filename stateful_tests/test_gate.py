@@ -163,6 +163,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     [
         (["--worker", ""], "--worker: no path is given"),
         (["--minutes", "1"], "--minutes: only --profile soak goes on for a given time"),
+        (["--results", str(ROOT / "tox.ini")], f"--results: {ROOT / 'tox.ini'}: File exists"),
     ],
 )
 def test_a_senseless_option_is_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:

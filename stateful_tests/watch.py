@@ -45,7 +45,6 @@ def watched(option: argparse.Namespace, run: Callable[[], int]) -> int:
     """The exit status of a gate that ``run`` runs in another process: of its verdict, if that was finished, whatever
     the status of the process is.
     """
-    results.prepare(option)
     watch = split()
     if watch is None:
         _end_after(run)
