@@ -43,8 +43,8 @@ STANDARD: Final = (asyncio, builtins, dt, io, os, os.path, signal, socket, sqlit
 
 LIMITS: Final = [name for name in vars(resource) if name.startswith("RLIMIT_")]
 
-LINGER_S: Final = 1.0
-"""So long may a thread or a process take to be gone once it was told to end, or was waited for."""
+LOOKS: Final = 100
+"""So often, a hundredth of a second apart, a thread or process may still be there that was told to end, or awaited."""
 
 CONNECTION: Final = sqlite3.Connection
 
@@ -261,12 +261,11 @@ def _others() -> list[int]:
 
 def _stays(what: Callable[[], object]) -> bool:
     """Whether it holds, and goes on to: what has ended may take a moment to be gone."""
-    until = time.monotonic() + LINGER_S
-    while what():
-        if time.monotonic() > until:
-            return True
+    for _ in range(LOOKS):
+        if not what():
+            return False
         time.sleep(0.01)
-    return False
+    return True
 
 
 def _is_open(con: sqlite3.Connection) -> bool:

@@ -389,7 +389,7 @@ def test(worker, soak, check):
 
 def test_checks_that_soak_share_the_time(tmp_path: Path) -> None:
     (tmp_path / "test_soaked.py").write_text(SOAKED)
-    settings = ("-c", str(ROOT / "pyproject.toml"), "-n0", "--profile", "soak", "--minutes", "0.02")
+    settings = ("-c", str(ROOT / "pyproject.toml"), "-n0", "--profile", "soak", "--minutes", "0.05")
     done = beside(tmp_path, *settings, "test_soaked.py")
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
