@@ -7,6 +7,7 @@ import json
 import os
 import random
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -238,5 +239,14 @@ def _print(words: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def guarded() -> int:
+    """The same; an error of our own says nothing about a module, and Python's status for it would: 1 is invalid."""
+    try:
+        return main()
+    except Exception:  # noqa: BLE001 - whatever it is
+        traceback.print_exc()
+        return STATUS["unknown"]
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded())

@@ -117,6 +117,14 @@ def test_a_file_that_changes_meanwhile_is_unknown(command: tuple[str, ...], tmp_
     assert (answer["verdict"], answer["stopped"]) == ("unknown", f"{path} was changed during the run")
 
 
+def test_an_error_of_our_own_is_no_violation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(chaos, "main", lambda: 1 // 0)
+    assert chaos.guarded() == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 # --- list, and the names ----------------------------------------------------------------------------------------------
 
 
