@@ -60,7 +60,6 @@ class Onlooker(Reception):
         self._hear(lambda: len(self.seen.saw) > 1 or bool(self.seen.end and self.seen.reply), whatever=True)
         gave_up = self.seen.reply == GIVES_UP and len(self.seen.saw) == 1
         story = Story(found, [(line, b"")], GIVES_UP, found) if gave_up else whole
-        self._hear_lines(len(story.saw))
         self._finish(session, story)
         self._done()
         return story.left

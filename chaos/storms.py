@@ -20,7 +20,7 @@ from chaos.kills import BadInput
 from chaos.runner import GRACE_S
 from chaos.storms_child import Task
 from model import scratch
-from model.runs import Identity, changes, identity
+from model.runs import Identity, changes, identities
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Outcome:
 
 def carry_out(plan: Plan, progress: Callable[[Outcome], object]) -> Outcome:
     """Do what is planned; BadInput if a file cannot be judged. Whatever ends this process, nothing is left of it."""
-    outcome = Outcome(stopped=INTERRUPTED, judged={kind: identity(path) for kind, path in plan.modules.items()})
+    outcome = Outcome(stopped=INTERRUPTED, judged=identities(plan.modules))
     with contextlib.suppress(Interrupted), endings(), contextlib.ExitStack() as stack:
         folder = scratch.make()
         stack.callback(_remove, folder)

@@ -34,6 +34,11 @@ def identity(path: str | Path) -> Identity:
     return {"path": str(path), "sha256": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""}
 
 
+def identities(paths: Mapping[str, str | Path]) -> dict[str, Identity]:
+    """The same of each kind of module."""
+    return {kind: identity(path) for kind, path in paths.items()}
+
+
 def changes(judged: Mapping[str, Identity]) -> list[str]:
     """A line for each file that is no longer what it was when a run began: nobody knows which of both was judged."""
     return [f"{was['path']} was changed during the run" for was in judged.values() if identity(was["path"]) != was]

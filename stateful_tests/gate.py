@@ -35,7 +35,7 @@ class Gate:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.collected: set[str] = set()
-        self.uncollected: dict[str, None] = {}
+        self.uncollected: set[str] = set()
         self.reports: dict[str, list[pytest.TestReport]] = defaultdict(list)
         self._stack = contextlib.ExitStack()
         option = config.option
@@ -48,7 +48,7 @@ class Gate:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.uncollected[report.nodeid] = None
+            self.uncollected.add(report.nodeid)
 
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         self.collected.update(ids)
@@ -94,7 +94,7 @@ class Gate:
         again = getattr(option, "lf", False) or getattr(option, "stepwise", False)
         partial = chosen or again or config.args_source is not pytest.Config.ArgsSource.TESTPATHS
         reasons = ["only a part of the checks was chosen"] * bool(partial)
-        reasons += [f"{nodeid}: could not be collected" for nodeid in self.uncollected]
+        reasons += [f"{nodeid}: could not be collected" for nodeid in sorted(self.uncollected)]
         reasons += runs.changes(option.identities)
         if (file := reason_file(config)).exists():
             reasons.append(file.read_text())

@@ -27,7 +27,7 @@ OUTCOME = "outcome"
 
 def prepare(option: argparse.Namespace) -> None:
     """The run's own folder, with what a run leaves that does not come to its end."""
-    option.identities = {name: runs.identity(getattr(option, name)) for name in option.judged}
+    option.identities = runs.identities({name: getattr(option, name) for name in option.judged})
     option.folder = runs.new_folder(Path(option.results), option.seed)
     option.xmlpath = option.xmlpath or str(option.folder / "junit.xml")
     _write_files(judge((), option.judged, reasons=[UNENDED]), option, {})

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
@@ -252,11 +253,24 @@ def pytest_runtest_call():
 """
 
 
+Plug = Callable[[str], tuple[str, str]]
+
+
+@pytest.fixture
+def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plug:
+    """Makes a plugin of pytest's of a text: the options that load it."""
+
+    def plug(text: str) -> tuple[str, str]:
+        (tmp_path / "plugged.py").write_text(text)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        return "-p", "plugged"
+
+    return plug
+
+
 @pytest.mark.parametrize("status", [0, 1, 5, 7])
-def test_an_odd_end_of_pytest_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
-    (tmp_path / "stopper.py").write_text(STOPPER.format(status=status))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    run = gate(tmp_path, "-p", "stopper")
+def test_an_odd_end_of_pytest_is_unknown(tmp_path: Path, plugged: Plug, status: int) -> None:
+    run = gate(tmp_path, *plugged(STOPPER.format(status=status)))
     assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
     assert ET.parse(tmp_path / "latest" / "junit.xml").getroot()[0].get("errors") == "1"  # noqa: S314 - our own file
 
@@ -268,12 +282,11 @@ def pytest_collection_finish():
 """
 
 
-def test_a_file_that_is_saved_meanwhile_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_saved_meanwhile_is_unknown(tmp_path: Path, plugged: Plug) -> None:
     file = edited(tmp_path, "", "")
     before = identity(file)
-    (tmp_path / "saves.py").write_text(SAVES.format(file=str(file)))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    run = gate(tmp_path, "--worker", str(file), "-p", "saves", "stateful_tests/test_contract_retry_delay.py")
+    saves = plugged(SAVES.format(file=str(file)))
+    run = gate(tmp_path, "--worker", str(file), *saves, "stateful_tests/test_contract_retry_delay.py")
     assert f"{file} was changed during the run" in run.verdict["unanswered"]
     assert run.verdict["judged"] == {"worker": before} != {"worker": identity(file)}
 
@@ -291,14 +304,10 @@ def pytest_make_collect_report(collector):
 
 
 @pytest.mark.parametrize("processes", ["-n0", "-n1"])
-def test_checks_that_cannot_be_collected_are_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
-) -> None:
+def test_checks_that_cannot_be_collected_are_missed(tmp_path: Path, plugged: Plug, processes: str) -> None:
     nodeid = "stateful_tests/test_contract_claim.py"
-    (tmp_path / "breaks.py").write_text(BREAKS.format(nodeid=nodeid))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     chosen = (nodeid, "stateful_tests/test_contract_retry_delay.py")
-    run = gate(tmp_path, processes, "-p", "breaks", "--continue-on-collection-errors", *chosen)
+    run = gate(tmp_path, processes, *plugged(BREAKS.format(nodeid=nodeid)), "--continue-on-collection-errors", *chosen)
     assert f"{nodeid}: could not be collected" in run.verdict["unanswered"], run.out
 
 
@@ -319,11 +328,11 @@ HARDSHIPS = {
 
 
 @pytest.mark.parametrize("says", HARDSHIPS)
-def test_a_hardship_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
-    (tmp_path / "hardship.py").write_text(HARDSHIPS[says])
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+def test_a_hardship_is_nobodys_fault(tmp_path: Path, plugged: Plug, says: str) -> None:
     file = edited(tmp_path, "return math.floor(", "return 1 + math.floor(")
-    run = gate(tmp_path, "--worker", str(file), "-p", "hardship", "stateful_tests/test_contract_retry_delay.py")
+    run = gate(
+        tmp_path, "--worker", str(file), *plugged(HARDSHIPS[says]), "stateful_tests/test_contract_retry_delay.py"
+    )
     assert (run.status, run.verdict["verdict"]) == (2, "unknown"), run.out
     assert any(says in line for line in run.verdict["unanswered"])
 
